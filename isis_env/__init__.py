@@ -1,0 +1,15 @@
+"""Isis & Osiris: the board game as an environment for reinforcement learning."""
+
+from isis_env import isis_osiris_v0
+from isis_env.config import GameConfig
+
+__version__ = "0.1.0"
+
+__all__ = ["GameConfig", "isis_osiris_v0"]
+
+try:
+    from pettingzoo import register
+except ImportError:  # pettingzoo < 1.27 has no registry
+    pass
+else:
+    register("aec", "isis_env/isis_osiris_v0", entry_point="isis_env.isis_osiris_v0:env")

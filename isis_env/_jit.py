@@ -1,0 +1,64 @@
+"""The `kernel` decorator: `numba.njit` with an on-disk cache that never serves stale rules.
+
+Numba's own cache looks only at the file a function stands in, so editing `game.py` would leave kernels of other
+modules that inline it untouched. Here the cache folder is named after a hash of every kernel source: change one and
+all compile again. The folder lies beside the package or, where that is read-only, in the user's cache directory.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).parent
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def _cache_folder() -> Path | None:
+    name = f"isis_env-{_source_hash()}"
+    if numba.config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
+        candidates = [Path(numba.config.CACHE_DIR)]
+    else:
+        user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        candidates = [_PACKAGE / "__pycache__", user_cache / "isis_env"]
+    return next((folder / name for folder in candidates if _writable(folder / name)), None)
+
+
+CACHE_FOLDER = _cache_folder()
+
+
+def kernel(function: F) -> F:
+    """Compile `function` with numba on first call: no Python objects, no GIL, cached on disk.
+
+    Kernels call each other freely but must not call each other in a circle (the cache cannot link such a pair).
+    """
+    if CACHE_FOLDER is None:
+        return numba.njit(nogil=True)(function)
+    # Numba reads the folder when it decorates; other packages' functions keep theirs.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(CACHE_FOLDER)
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    finally:
+        numba.config.CACHE_DIR = before

@@ -1,0 +1,165 @@
+"""Where the cards come from: seed -> deck and start player. The only module that knows what is face down and undrawn.
+
+A deck lists all tiles in order. With personal reserves of k tiles, seat p holds `deck[p*k : (p+1)*k]` and draws from
+the front, and what is left over is the box; a common reserve is the whole deck, drawn from the front. So the j-th draw
+from a pile depends on the seed alone, never on what was played.
+
+The generator is counter-based, our own, and the same on every platform and library version: SplitMix64's output
+function (Steele, Lea & Flood 2014, with the constants of Stafford's variant 13) applied to key + counter * golden ratio.
+"""
+
+import operator
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from isis_env import game
+from isis_env._jit import kernel
+from isis_env.config import FACES, MAX_TILES, TILES_EACH, TILES_TOTAL, GameConfig
+
+MAX_SEED = 2**64 - 1
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
+_SHIFT_30, _SHIFT_27, _SHIFT_31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_SHIFT_11 = np.uint64(11)
+
+
+@kernel
+def random_bits(key, counter):
+    """64 random bits (uint64) for a place in the stream of `key`."""
+    x = np.uint64(key) + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
+    x = (x ^ (x >> _SHIFT_30)) * _MULTIPLY_1
+    x = (x ^ (x >> _SHIFT_27)) * _MULTIPLY_2
+    return x ^ (x >> _SHIFT_31)
+
+
+@kernel
+def random_below(key, counter, n):
+    """A uniform integer in 0 .. n-1; the bias of the modulus is below n / 2**53."""
+    return np.int64((random_bits(key, counter) >> _SHIFT_11) % np.uint64(n))
+
+
+@kernel
+def decision_seed(seed, episode, seat, decision):
+    """The seed (uint64) handed to an agent for one decision of one seat in one game."""
+    key = random_bits(random_bits(seed, episode), 1 + np.uint64(seat))
+    return random_bits(key, decision)
+
+
+@kernel
+def deal(seed, episode, side, players, deck):
+    """Shuffle all tiles of the board into `deck` (int8[22], zeros beyond the last) and return the start player."""
+    key = random_bits(random_bits(seed, episode), 0)
+    deck[:] = FACES[side]
+    for last in range(TILES_TOTAL[side] - 1, 0, -1):  # Fisher-Yates
+        chosen = random_below(key, last, last + 1)
+        deck[last], deck[chosen] = deck[chosen], deck[last]
+    return random_below(key, 0, players)
+
+
+@kernel
+def next_face(s, deck):
+    """The face that the seat on turn draws from its pile of `deck` in state `s`."""
+    if s.common_reserve:
+        return deck[TILES_TOTAL[s.side] - s.pile[0]]
+    size = TILES_EACH[s.side, s.players]
+    return deck[(s.seat + 1) * size - s.pile[s.seat]]
+
+
+@kernel
+def play(s, deck, action):
+    """Take a legal `action` of the action space: draw from `deck`, or place on a cell."""
+    if action == game.cells_of(s):
+        game.draw(s, next_face(s, deck))
+    else:
+        game.place(s, action)
+
+
+def check_seed(seed: object, name: str = "seed") -> int:
+    """`seed` as an int in 0 .. 2**64 - 1, or a TypeError / ValueError that names it."""
+    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
+        raise TypeError(f"{name}={seed!r}: must be an integer from 0 to 2**64 - 1")
+    if not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"{name}={seed!r}: must be from 0 to 2**64 - 1")
+    return int(seed)
+
+
+def check_start(start: object, config: GameConfig, name: str = "start_player") -> int:
+    """`start` as a seat index, or a TypeError / ValueError that names it."""
+    if isinstance(start, bool | np.bool_) or not isinstance(start, int | np.integer):
+        raise TypeError(f"{name}={start!r}: must be a seat index from 0 to {config.players - 1}")
+    if not 0 <= start < config.players:
+        raise ValueError(f"{name}={start!r}: must be a seat index from 0 to {config.players - 1}")
+    return int(start)
+
+
+def check_deck(deck: object, config: GameConfig, name: str = "deck") -> tuple[int, ...]:
+    """`deck` as a tuple of ints, or a ValueError that names it: it must hold the board's tiles exactly."""
+    try:
+        faces = tuple(operator.index(face) for face in deck)  # type: ignore[attr-defined]
+    except TypeError:
+        faces = ()
+    if sorted(faces) != sorted(config.faces):
+        raise ValueError(
+            f"{name}={deck!r}: must be the {len(config.faces)} tiles of board {config.board!r} in some order: "
+            f"{sorted(config.faces)}"
+        )
+    return faces
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Where one deal comes from; `str()` gives its readable id, `parse` reads it back.
+
+    Attributes:
+        seed, episode: the place in the generator, unused where `deck` is given.
+        start: the start player where it is not the seed's.
+        deck: all tiles in order where they are not the seed's; then `start` is given too.
+    """
+
+    seed: int = 0
+    episode: int = 0
+    start: int | None = None
+    deck: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        if self.deck is not None:
+            parts = ["deck=" + "".join(f"{face:+d}" for face in self.deck)]
+        else:
+            parts = [f"seed={self.seed}", f"episode={self.episode}"]
+        if self.start is not None:
+            parts.append(f"start={self.start}")
+        return " ".join(parts)
+
+    @classmethod
+    def parse(cls, text: object, config: GameConfig) -> "Deal":
+        """The deal of an id such as `seed=42 episode=0`, `seed=42 episode=0 start=1` or `deck=+2-1... start=0`.
+
+        Raises:
+            ValueError: not such an id, or one that does not fit `config`.
+        """
+        match = _DEAL_ID.fullmatch(text) if isinstance(text, str) else None
+        if not match:
+            raise ValueError(f"deal_id={text!r}: must be 'seed=S episode=E', with start=P behind it, or 'deck=... start=P'")
+        start = None if match["start"] is None else check_start(int(match["start"]), config, "deal_id start")
+        if match["deck"]:
+            deck = [int(face) for face in re.findall(r"[+-]\d", match["deck"])]
+            return cls(start=start, deck=check_deck(deck, config, "deal_id deck"))
+        seed = check_seed(int(match["seed"]), "deal_id seed")
+        return cls(seed, check_seed(int(match["episode"]), "deal_id episode"), start)
+
+    def lay_out(self, config: GameConfig) -> tuple[np.ndarray, int]:
+        """The deck (int8[22], zeros beyond the last tile) and the start player."""
+        deck = np.zeros(MAX_TILES, np.int8)
+        start = int(deal(np.uint64(self.seed), np.uint64(self.episode), config.side, config.players, deck))
+        if self.deck is not None:
+            deck[: len(self.deck)] = self.deck
+        return deck, start if self.start is None else self.start
+
+
+_DEAL_ID = re.compile(
+    r"(?:seed=(?P<seed>\d+) episode=(?P<episode>\d+)|deck=(?P<deck>(?:[+-]\d)+)(?= start))(?: start=(?P<start>\d))?"
+)

@@ -1,0 +1,292 @@
+"""The secrecy policy on one page: what a seat may know, as a vector and as a state.
+
+Public at any time: the board, whose stone is where, which cells hold tiles, stones and tiles left of everybody, the
+size of the box, the tile just drawn. Never known before the end: undrawn tiles and the box. In between lies the face
+of a tile that was shown and turned down. Recall says how long a seat keeps it (decision 6): with recall k a seat sees
+the faces placed since its own k-th last completed turn, that turn's included; under `"full"` it sees all of them.
+Memory aids (counts of unrevealed faces, running scores) are zero unless recall is full. Who placed a tile, and when,
+is never observed.
+
+Seats are relative to the observer: 0 is the observer, 1 the next clockwise. One layout serves 2 to 4 players and both
+variants of a board; seats that are absent stay zero.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from isis_env import game
+from isis_env._jit import kernel
+from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS
+from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN
+
+Recall = int | Literal["full"]
+
+FULL = 0  # how kernels are told recall="full"
+
+# What each part of the vector is divided by: the largest value it can take on any board.
+FACE_SCALE = 4
+STONES_SCALE = 8
+TILES_SCALE = 11
+RESERVE_SCALE = 22
+BOX_SCALE = 2
+COPIES_SCALE = 6
+SCORE_SCALE = 69
+
+
+@dataclass(frozen=True)
+class Part:
+    """One named part of the observation vector.
+
+    Attributes:
+        slice: where it stands in the vector.
+        shape: its shape after `vector[..., slice].reshape(..., *shape)`.
+        scale: entries are divided by this, so that they lie in [-1, 1].
+        meaning: what the entries are.
+        memory: whether it is zero unless recall is full.
+    """
+
+    slice: slice
+    shape: tuple[int, ...]
+    scale: int
+    meaning: str
+    memory: bool = False
+
+
+# Offsets of the parts that follow the cell planes, counted from the end of the planes.
+_STONES_LEFT = 0
+_TILES_LEFT = _STONES_LEFT + MAX_PLAYERS
+_RESERVE = _TILES_LEFT + MAX_PLAYERS
+_BOX = _RESERVE + 1
+_VARIANT = _BOX + 1
+_PLAYERS = _VARIANT + 1
+_ON_TURN = _PLAYERS + 3
+_HELD = _ON_TURN + MAX_PLAYERS
+_PROGRESS = _HELD + 2 * MAX_FACE
+_UNREVEALED = _PROGRESS + 1
+_SCORES = _UNREVEALED + 2 * MAX_FACE
+_GLOBALS = _SCORES + MAX_PLAYERS
+
+CELL_PLANES = MAX_PLAYERS + 2  # a plane of stones per relative seat, face-down tiles, faces
+
+
+@cache
+def layout(board: str = "standard") -> dict[str, Part]:
+    """Name -> part of the observation vector of `board`, in order; the parts cover the vector without overlap."""
+    side = _side(board)
+    cells = side * side
+    parts: dict[str, Part] = {}
+
+    def add(name: str, shape: tuple[int, ...], scale: int, meaning: str, memory: bool = False) -> None:
+        begin = next(reversed(parts.values())).slice.stop if parts else 0
+        size = int(np.prod(shape, dtype=int))
+        parts[name] = Part(slice(begin, begin + size), shape, scale, meaning, memory)
+
+    faces = "face -4, -3, -2, -1, 1, 2, 3, 4"
+    add("stones", (MAX_PLAYERS, side, side), 1, "1 where the stone of relative seat 0..3 lies")
+    add("tiles", (side, side), 1, "1 where a tile lies")
+    add("faces", (side, side), FACE_SCALE, "face of the tile on the cell, where the observer sees it")
+    add("stones_left", (MAX_PLAYERS,), STONES_SCALE, "stones left of relative seat 0..3")
+    add("tiles_left", (MAX_PLAYERS,), TILES_SCALE, "tiles left in the own reserve of relative seat 0..3")
+    add("reserve", (1,), RESERVE_SCALE, "tiles left in the common reserve")
+    add("box", (1,), BOX_SCALE, "tiles in the box")
+    add("common_reserve", (1,), 1, "1 in the common-reserve variant")
+    add("players", (3,), 1, "one-hot: 2, 3, 4 players")
+    add("on_turn", (MAX_PLAYERS,), 1, "one-hot: relative seat on turn; zero after the end")
+    add("held", (2 * MAX_FACE,), 1, f"one-hot: the drawn tile that must be placed now, {faces}")
+    add("progress", (1,), cells, "cells filled")
+    add("unrevealed", (2 * MAX_FACE,), COPIES_SCALE, f"never revealed tiles of {faces}", memory=True)
+    add("scores", (MAX_PLAYERS,), SCORE_SCALE, "running score of relative seat 0..3", memory=True)
+    return parts
+
+
+@cache
+def state_layout(board: str = "standard") -> dict[str, Part]:
+    """Name -> part of the vector of `state()`: all that has happened, seats absolute, for centralised critics.
+
+    It begins with the observation of seat 0 under full recall; what follows is the history.
+    """
+    side = _side(board)
+    cells = side * side
+    begin = observation_size(board)
+    return {
+        **layout(board),
+        "placed_at": Part(slice(begin, begin + cells), (side, side), cells, "1 + index of the placement on the cell"),
+        "tile_placer": Part(
+            slice(begin + cells, begin + (1 + MAX_PLAYERS) * cells),
+            (MAX_PLAYERS, side, side),
+            1,
+            "1 where seat 0..3 placed a tile",
+        ),
+    }
+
+
+def state_size(board: str = "standard") -> int:
+    """Length of the vector of `state()` on `board`."""
+    return observation_size(board) + (1 + MAX_PLAYERS) * _side(board) ** 2
+
+
+def observation_size(board: str = "standard") -> int:
+    """Length of the observation vector of `board`."""
+    return CELL_PLANES * _side(board) ** 2 + _GLOBALS
+
+
+def planes(observation: np.ndarray, board: str = "standard") -> np.ndarray:
+    """The cell parts of observations [..., L] as float32[..., 6, side, side]: stones 0..3, tiles, faces."""
+    side = _side(board)
+    return observation[..., : CELL_PLANES * side * side].reshape(*observation.shape[:-1], CELL_PLANES, side, side)
+
+
+def check_recall(recall: object, name: str = "recall") -> int:
+    """`recall` as kernels take it (`FULL` for `"full"`), or a ValueError that names it."""
+    if isinstance(recall, str) and recall == "full":
+        return FULL
+    if isinstance(recall, int | np.integer) and not isinstance(recall, bool) and recall >= 1:
+        return min(int(recall), 127)  # no game has more turns, so larger numbers are the same window
+    raise ValueError(f'{name}={recall!r}: must be an integer >= 1 or "full"')
+
+
+@kernel
+def observe(s, seat, recall, out):
+    """Write what `seat` may know of `s` under `recall` to `out` (float32[L])."""
+    cells = game.cells_of(s)
+    tiles = MAX_PLAYERS * cells
+    faces = tiles + cells
+    rest = faces + cells
+    out[:] = 0.0
+
+    for cell in range(cells):
+        piece = s.board[cell]
+        if piece == TILE:
+            out[tiles + cell] = 1.0
+            if recall == FULL and s.face[cell] != UNKNOWN:
+                out[faces + cell] = s.face[cell] / FACE_SCALE
+        elif piece != EMPTY:
+            out[_relative(s, piece, seat) * cells + cell] = 1.0
+    if recall != FULL:
+        for turn in range(_first_visible(s, seat, recall), s.placed):
+            cell = s.order[turn]
+            out[faces + cell] = s.face[cell] / FACE_SCALE
+
+    for other in range(s.players):
+        relative = _relative(s, other, seat)
+        out[rest + _STONES_LEFT + relative] = s.stones[other] / STONES_SCALE
+        if not s.common_reserve:
+            out[rest + _TILES_LEFT + relative] = s.pile[other] / TILES_SCALE
+        if recall == FULL:
+            out[rest + _SCORES + relative] = s.score[other] / SCORE_SCALE
+    if s.common_reserve:
+        out[rest + _RESERVE] = s.pile[0] / RESERVE_SCALE
+        out[rest + _VARIANT] = 1.0
+    else:
+        out[rest + _BOX] = game.box(s) / BOX_SCALE
+    out[rest + _PLAYERS + s.players - 2] = 1.0
+    if s.placed < cells:
+        out[rest + _ON_TURN + _relative(s, s.seat, seat)] = 1.0
+    if s.held != NOTHING:
+        out[rest + _HELD + _face_index(s.held)] = 1.0
+    out[rest + _PROGRESS] = s.placed / cells
+    if recall == FULL:
+        for index in range(MAX_FACE):
+            out[rest + _UNREVEALED + index] = s.unrevealed[index] / COPIES_SCALE
+            out[rest + _UNREVEALED + MAX_FACE + index] = s.unrevealed[MAX_FACE + 1 + index] / COPIES_SCALE
+
+
+@kernel
+def conceal(s, seat, recall):
+    """Turn the state `s` into what `seat` may know of it under `recall`; nothing changes under full recall.
+
+    Faces it does not see, the scores and the history become `UNKNOWN`, and `unrevealed` counts every tile that it
+    neither sees nor sees held, so that `game.outcomes` are the odds as far as it can tell.
+    """
+    if recall == FULL:
+        return
+    visible = np.zeros(len(s.face), np.bool_)
+    for turn in range(_first_visible(s, seat, recall), s.placed):
+        visible[s.order[turn]] = True
+    s.unrevealed[:] = COPIES[s.side]
+    if s.held != NOTHING:
+        s.unrevealed[s.held + MAX_FACE] -= 1
+    for cell in range(game.cells_of(s)):
+        if s.board[cell] == TILE:
+            if visible[cell]:
+                s.unrevealed[s.face[cell] + MAX_FACE] -= 1
+            else:
+                s.face[cell] = UNKNOWN
+    s.score[: s.players] = UNKNOWN
+    s.order[: s.placed] = UNKNOWN
+    s.placer[: s.placed] = UNKNOWN
+
+
+@kernel
+def observe_everything(s, out):
+    """Write all that has happened in `s` to `out` (float32[`state_size`], see `state_layout`). No seat may see it."""
+    cells = game.cells_of(s)
+    history = len(out) - (1 + MAX_PLAYERS) * cells
+    observe(s, 0, FULL, out[:history])
+    out[history:] = 0.0
+    for turn in range(s.placed):
+        cell = s.order[turn]
+        out[history + cell] = (turn + 1) / cells
+        if s.board[cell] == TILE:
+            out[history + (1 + int(s.placer[turn])) * cells + cell] = 1.0
+
+
+@kernel
+def observe_all(states, seats, recall, out):
+    """`observe` for every row: `seats` int[n], `out` float32[n, L]."""
+    for row in range(len(states)):
+        observe(states[row], seats[row], recall, out[row])
+
+
+@kernel
+def conceal_all(states, seats, recall):
+    """`conceal` for every row of `states`, in place."""
+    for row in range(len(states)):
+        conceal(states[row], seats[row], recall)
+
+
+def known_states(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
+    """A copy of `states` (`STATE[n]`) as far as `seats` (int[n]) know them under `recall`."""
+    known = states.copy()
+    conceal_all(known, np.asarray(seats), check_recall(recall))
+    return known
+
+
+def observations(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
+    """What `seats` (int[n]) see of `states` (`STATE[n]`, all on one board) under `recall`, as float32[n, L]."""
+    size = CELL_PLANES * int(states[0]["side"]) ** 2 + _GLOBALS if len(states) else 0
+    out = np.empty((len(states), size), np.float32)
+    observe_all(states, np.asarray(seats), check_recall(recall), out)
+    return out
+
+
+@kernel
+def _first_visible(s, seat, recall):
+    """Index of the first placement whose face `seat` still sees: its own `recall`-th last turn, or 0 if it had fewer."""
+    turns = 0
+    for turn in range(s.placed - 1, -1, -1):
+        if s.placer[turn] == seat:
+            turns += 1
+            if turns == recall:
+                return turn
+    return 0
+
+
+@kernel
+def _relative(s, seat, observer):
+    return seat - observer if seat >= observer else seat - observer + s.players
+
+
+@kernel
+def _face_index(face):
+    """Place of a face among -4..-1, 1..4."""
+    return face + MAX_FACE if face < 0 else face + MAX_FACE - 1
+
+
+def _side(board: str) -> int:
+    if not isinstance(board, str) or board not in BOARDS:
+        raise ValueError(f"board={board!r}: must be one of {', '.join(map(repr, BOARDS))}")
+    return BOARDS[board].side

@@ -1,0 +1,335 @@
+"""Things that choose moves: the agent protocol, the registry of specs, and the built-ins `random`, `uniform`, `greedy`.
+
+An agent chooses for many games at once; a single game is a batch of one. Row i of its answer depends on row i and on
+what the agent remembers for that game and seat, never on the other rows.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, get_type_hints, runtime_checkable
+
+import numpy as np
+
+from isis_env import game
+from isis_env._jit import kernel
+from isis_env.config import MAX_FACE, MAX_PLAYERS, NEIGHBOURS
+from isis_env.deal import random_below, random_bits
+from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, TILE
+from isis_env.observation import Recall
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """A batch of pending decisions, one row each; every array has n rows.
+
+    Attributes:
+        states: `STATE[n]`, what the seat may know under the agent's recall (`observation.conceal`).
+        observations: float32[n, L], the same as a vector (`observation.layout`).
+        action_masks: int8[n, A], 1 where an action is legal.
+        seats: int64[n], the seat on turn.
+        games: int64[n], an id per game; memory belongs to (game, seat).
+        first: bool[n], whether this is the seat's first decision of the game: forget what went before.
+        seeds: uint64[n], fresh randomness per decision.
+    """
+
+    states: np.ndarray
+    observations: np.ndarray
+    action_masks: np.ndarray
+    seats: np.ndarray
+    games: np.ndarray
+    first: np.ndarray
+    seeds: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.seats)
+
+    def __getitem__(self, rows) -> "Decisions":
+        """The decisions of some rows (a slice, index array or boolean mask)."""
+        return Decisions(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """What an agent must offer."""
+
+    recall: Recall
+    """Which recall it is to be given: an integer >= 1 or `"full"`."""
+
+    def act(self, decisions: Decisions) -> np.ndarray:
+        """Choose one legal action per row: integers [n]."""
+        ...
+
+
+class AgentSpecError(ValueError):
+    """A spec that names no agent or gives it wrong arguments; the message says what was allowed."""
+
+
+_REGISTRY: dict[str, Callable[..., Agent]] = {}
+
+
+def register(name: str) -> Callable[[Callable[..., Agent]], Callable[..., Agent]]:
+    """Class or function decorator: make a factory known to `make_agent` as `name`.
+
+    The factory's annotated parameters (`int`, `float`, `bool`, `str`) are the keys of its spec; its first parameter
+    also takes the main argument, the part before the first comma when that has no `=`.
+    """
+
+    def add(factory: Callable[..., Agent]) -> Callable[..., Agent]:
+        _REGISTRY[name] = factory
+        return factory
+
+    return add
+
+
+def registered() -> dict[str, Callable[..., Agent]]:
+    """Name -> factory of all agents known by now; importing `agents` adds those of the checkout."""
+    return dict(_REGISTRY)
+
+
+def make_agent(spec: str) -> Agent:
+    """The agent that a spec describes, such as `greedy`, `ppo:runs/a,sample=true` or `python:package.module:factory`.
+
+    `python:` imports a module and calls the named factory; use it with code you trust.
+
+    Raises:
+        AgentSpecError: unknown name or key, a missing or a malformed value.
+    """
+    name, main, arguments = _parse_spec(spec)
+    if name == "python":
+        factory = _import_factory(spec, main)
+        main = None
+    elif name in _REGISTRY:
+        factory = _REGISTRY[name]
+    else:
+        raise AgentSpecError(f"agent {spec!r}: {name!r} must be one of {', '.join(sorted([*_REGISTRY, 'python']))}")
+    agent = factory(**_convert(spec, factory, main, arguments))
+    if not isinstance(agent, Agent):
+        raise AgentSpecError(f"agent {spec!r}: {agent!r} must have `recall` and `act(decisions)`")
+    return agent
+
+
+def _parse_spec(spec: str) -> tuple[str, str | None, dict[str, str]]:
+    """`name:main,key="a,b"` -> name, main argument or None, key -> value."""
+    if not isinstance(spec, str) or not spec:
+        raise AgentSpecError(f"agent {spec!r}: must be text like name:key=value,key=value")
+    name, _, rest = spec.partition(":")
+    parts = re.findall(r'(?:"[^"]*"|[^,"])+', rest)
+    main, arguments = None, {}
+    for index, part in enumerate(parts):
+        key, equals, value = part.partition("=")
+        if equals and re.fullmatch(r"\w+", key):
+            if key in arguments:
+                raise AgentSpecError(f"agent {spec!r}: {key} is given twice")
+            arguments[key] = value.strip('"')
+        elif index == 0:
+            main = part.strip('"')
+        else:
+            raise AgentSpecError(f"agent {spec!r}: {part!r} must be key=value")
+    return name, main, arguments
+
+
+def _import_factory(spec: str, main: str | None) -> Callable[..., Agent]:
+    module, _, attribute = (main or "").partition(":")
+    if not module or not attribute:
+        raise AgentSpecError(f"agent {spec!r}: must be python:package.module:factory")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise AgentSpecError(f"agent {spec!r}: {error}") from error
+
+
+def _convert(
+    spec: str, factory: Callable[..., Agent], main: str | None, arguments: dict[str, str]
+) -> dict[str, int | float | bool | str]:
+    """The spec's text values as what the factory's annotations ask for."""
+    parameters = inspect.signature(factory).parameters
+    hints = get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
+    if main is not None:
+        if not parameters:
+            raise AgentSpecError(f"agent {spec!r}: takes no arguments")
+        arguments = {next(iter(parameters)): main, **arguments}
+    converted = {}
+    for key, text in arguments.items():
+        if key not in parameters:
+            allowed = ", ".join(parameters) or "no keys"
+            raise AgentSpecError(f"agent {spec!r}: key {key!r} must be one of: {allowed}")
+        converted[key] = _convert_value(spec, key, text, hints.get(key, str))
+    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in converted]
+    if missing:
+        raise AgentSpecError(f"agent {spec!r}: needs {', '.join(missing)}")
+    return converted
+
+
+def _convert_value(spec: str, key: str, text: str, kind: Any) -> int | float | bool | str:
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise AgentSpecError(f"agent {spec!r}: {key}={text} must be true or false")
+        return text.lower() == "true"
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise AgentSpecError(f"agent {spec!r}: {key}={text} must be of type {kind.__name__}") from None
+    return text
+
+
+class _KernelAgent:
+    """An agent that is one kernel (states, masks, seeds, actions out) under perfect memory."""
+
+    recall: Recall = "full"
+    _choose: Callable[..., None]
+
+    def act(self, decisions: Decisions) -> np.ndarray:
+        actions = np.empty(len(decisions), np.int64)
+        type(self)._choose(decisions.states, decisions.action_masks, decisions.seeds, actions)
+        return actions
+
+
+@kernel
+def _choose_uniform(states, masks, seeds, actions):
+    for row in range(len(states)):
+        actions[row] = _nth_set(masks[row], random_below(seeds[row], 0, _count_set(masks[row])))
+
+
+@kernel
+def _choose_random(states, masks, seeds, actions):
+    for row in range(len(states)):
+        mask = masks[row]
+        draw = len(mask) - 1
+        cells = _count_set(mask[:draw])
+        if mask[draw] and (cells == 0 or random_bits(seeds[row], 0) & np.uint64(1)):
+            actions[row] = draw
+        else:
+            actions[row] = _nth_set(mask, random_below(seeds[row], 1, cells))
+
+
+@kernel
+def _choose_greedy(states, masks, seeds, actions):
+    best = np.empty(masks.shape[1], np.int8)
+    for row in range(len(states)):
+        greedy_mask(states[row], best)
+        actions[row] = _nth_set(best, random_below(seeds[row], 0, _count_set(best)))
+
+
+@register("uniform")
+class Uniform(_KernelAgent):
+    """Uniform over all legal actions; it hardly ever draws, since drawing is one action among many."""
+
+    _choose = _choose_uniform
+
+
+@register("random")
+class Random(_KernelAgent):
+    """A fair coin between stone and tile where both are legal, then a uniform free cell."""
+
+    _choose = _choose_random
+
+
+@register("greedy")
+class Greedy(_KernelAgent):
+    """One-ply greedy with perfect memory, the standard opponent (decision 16).
+
+    Maximises own score minus the mean of the others' after the action; drawing is worth the mean over unrevealed tiles
+    of the best cell for each; a stone wins ties against drawing; equal cells are drawn from uniformly.
+    """
+
+    _choose = _choose_greedy
+
+
+@kernel
+def greedy_mask(s, best):
+    """Write 1 for every action that greedy allows in the unfinished state `s` to `best` (int8[cells + 1]).
+
+    All is counted in integers, (players - 1) times the margin, so that equal values compare equal.
+    """
+    cells = game.cells_of(s)
+    value = np.empty(cells, np.int64)
+    best[:] = 0
+    if s.held != NOTHING:
+        _tile_weights(s, value)
+        value *= s.held
+        _mark_best(s, value, best)
+        return
+    draws = 0  # unrevealed tiles, so that the value of drawing is draw_total / draws
+    draw_total = 0
+    if game.can_draw(s):
+        _tile_weights(s, value)
+        highest, lowest = _range_over_free(s, value)
+        for slot in range(FACE_SLOTS):
+            face = slot - MAX_FACE
+            draws += s.unrevealed[slot]
+            draw_total += int(s.unrevealed[slot]) * face * (highest if face > 0 else lowest)
+    if s.stones[s.seat] > 0:
+        _stone_values(s, value)
+        highest, lowest = _range_over_free(s, value)
+        if draws == 0 or highest * draws >= draw_total:
+            _mark_best(s, value, best)
+            return
+    best[cells] = 1
+
+
+@kernel
+def _stone_values(s, value):
+    """For every free cell, what a stone of the seat on turn is worth there."""
+    for cell in range(game.cells_of(s)):
+        total = 0
+        for k in range(4):
+            neighbour = NEIGHBOURS[s.side, cell, k]
+            if neighbour >= 0 and s.board[neighbour] == TILE:
+                total += s.face[neighbour]
+        value[cell] = (s.players - 1) * total
+
+
+@kernel
+def _tile_weights(s, value):
+    """For every free cell, what one point on a tile there is worth to the seat on turn."""
+    for cell in range(game.cells_of(s)):
+        weight = 0
+        for k in range(4):
+            neighbour = NEIGHBOURS[s.side, cell, k]
+            if neighbour >= 0:
+                owner = s.board[neighbour]
+                if owner == s.seat:
+                    weight += s.players - 1
+                elif 0 <= owner < MAX_PLAYERS:
+                    weight -= 1
+        value[cell] = weight
+
+
+@kernel
+def _range_over_free(s, value):
+    highest, lowest = -(2**31), 2**31
+    for cell in range(game.cells_of(s)):
+        if s.board[cell] == EMPTY:
+            highest = max(highest, value[cell])
+            lowest = min(lowest, value[cell])
+    return highest, lowest
+
+
+@kernel
+def _mark_best(s, value, best):
+    highest, _ = _range_over_free(s, value)
+    for cell in range(game.cells_of(s)):
+        best[cell] = s.board[cell] == EMPTY and value[cell] == highest
+
+
+@kernel
+def _count_set(mask):
+    count = 0
+    for bit in mask:
+        count += bit
+    return count
+
+
+@kernel
+def _nth_set(mask, n):
+    """Index of the n-th nonzero entry of `mask`."""
+    for index in range(len(mask)):
+        if mask[index]:
+            if n == 0:
+                return index
+            n -= 1
+    return -1
