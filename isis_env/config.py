@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -54,8 +55,7 @@ class GameConfig:
     common_reserve: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.board, str) or self.board not in BOARDS:
-            raise ValueError(f"board={self.board!r}: must be one of {', '.join(map(repr, BOARDS))}")
+        check_choice("board", self.board, tuple(BOARDS))
         allowed = tuple(self._board.stones_each)
         if type(self.players) is not int or self.players not in allowed:
             raise ValueError(
@@ -110,6 +110,13 @@ class GameConfig:
         """Tiles that go to the box unseen."""
         piles = 1 if self.common_reserve else self.players
         return len(self.faces) - piles * self.pile_size
+
+
+def check_choice(name: str, value: object, allowed: tuple) -> Any:
+    """`value`, or a ValueError that names it and what is allowed."""
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
+    return value
 
 
 def _neighbours(side: int) -> np.ndarray:

@@ -66,6 +66,10 @@ STATE = np.dtype(
 )
 
 
+class IllegalActionError(ValueError):
+    """An action outside the mask; the message names it and the legal ones. Nothing was applied."""
+
+
 def new_state(config: GameConfig, start: int = 0) -> np.ndarray:
     """The position before the first turn, as an array of one `STATE`."""
     states = np.zeros(1, STATE)
@@ -192,6 +196,21 @@ def outcomes(s, odds):
 
 
 @kernel
+def decisions_taken(s):
+    """Decisions made so far in the game, draws and placements."""
+    draws = int(TILES_TOTAL[s.side])
+    for slot in range(FACE_SLOTS):
+        draws -= s.unrevealed[slot]
+    return int(s.placed) + draws
+
+
+@kernel
+def is_first_decision(s):
+    """Whether the seat on turn decides for the first time in the game (nobody is stuck in the first round)."""
+    return s.placed < s.players and s.held == NOTHING
+
+
+@kernel
 def winners(s, won):
     """Write to `won` (bool[4]) which seats have the highest score, and return how many they are (decision 8)."""
     best = s.score[0]
@@ -202,6 +221,13 @@ def winners(s, won):
         won[seat] = seat < s.players and s.score[seat] == best
         count += won[seat]
     return count
+
+
+def legal_actions(s) -> list[int]:
+    """The legal actions of the seat on turn in ascending order; none after the end."""
+    mask = np.empty(cells_of(s) + 1, np.int8)
+    legal_mask(s, mask)
+    return [int(action) for action in np.flatnonzero(mask)]
 
 
 def scores(s) -> list[int]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from isis_env import game
 from isis_env._jit import kernel
-from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS
+from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS, check_choice
 from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN
 
 Recall = int | Literal["full"]
@@ -287,6 +287,4 @@ def _face_index(face):
 
 
 def _side(board: str) -> int:
-    if not isinstance(board, str) or board not in BOARDS:
-        raise ValueError(f"board={board!r}: must be one of {', '.join(map(repr, BOARDS))}")
-    return BOARDS[board].side
+    return BOARDS[check_choice("board", board, tuple(BOARDS))].side

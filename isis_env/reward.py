@@ -7,6 +7,7 @@ from isis_env.config import MAX_PLAYERS
 from isis_env.game import winners
 
 REWARDS = {"win": 0, "margin": 1}
+ILLEGAL = ("raise", "lose")  # what an action outside the mask does
 WIN, MARGIN = REWARDS["win"], REWARDS["margin"]
 
 # No game reaches this margin: no score is beyond +-69.

@@ -12,28 +12,17 @@ from pettingzoo import AECEnv
 
 from isis_env import deal, game, notation, observation
 from isis_env._jit import kernel
-from isis_env.config import MAX_PLAYERS, GameConfig
+from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
 from isis_env.deal import Deal
+from isis_env.game import IllegalActionError
 from isis_env.observation import FULL, Recall
 from isis_env.render import render_text
-from isis_env.reward import REWARDS, forfeit, returns
+from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
 
 RENDER_MODES = ("ansi", "human")
-ILLEGAL = ("raise", "lose")
 OPTIONS = ("start_player", "deck", "deal_id")
 
 _OVER, _ILLEGAL = -1, -2
-
-
-class IllegalActionError(ValueError):
-    """An action outside the mask; the message names it and the legal ones. Nothing was applied."""
-
-
-def check_choice(name: str, value: object, allowed: tuple) -> Any:
-    """`value`, or a ValueError that names it and what is allowed."""
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
-    return value
 
 
 class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
@@ -179,7 +168,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             self._end(forfeit)
         else:
             raise IllegalActionError(
-                f"action {action!r} of {self.agent_selection} is illegal; legal are {self._legal_actions()}"
+                f"action {action!r} of {self.agent_selection} is illegal; legal are {game.legal_actions(self._states[0])}"
             )
         if self.render_mode == "human":
             self.render()
@@ -317,11 +306,6 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             self._was_dead_step(action)
         else:
             gymnasium.logger.warn("step() after all agents are done does nothing; call reset()")
-
-    def _legal_actions(self) -> list[int]:
-        mask = np.empty(self._num_actions, np.int8)
-        game.legal_mask(self._states[0], mask)
-        return [int(action) for action in np.flatnonzero(mask)]
 
     def _require_reset(self, what: str) -> None:
         if self._deal is None:

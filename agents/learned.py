@@ -1,0 +1,109 @@
+"""Agents that ask a policy network."""
+
+import numpy as np
+import torch
+
+from agents.checkpoint import load_checkpoint
+from agents.network import BoardNetwork
+from isis_env._jit import kernel
+from isis_env.deal import random_bits
+from isis_env.observation import Recall
+from isis_env.policy import Decisions, register
+
+# Matrix products may round differently for different batch sizes. Asking the network in chunks of one fixed size makes
+# a row's answer depend on that row alone.
+CHUNK = 128
+
+
+class NetworkAgent:
+    """Plays a policy network.
+
+    Args:
+        network: the network; one under training may be shared, it is read anew at every decision.
+        recall: the recall it is given.
+        sample: draw from the policy rather than take its most likely action.
+        temperature: what the logits are divided by when sampling.
+        batch_invariant: answer every row the same whatever its neighbours, at some cost in small batches.
+    """
+
+    def __init__(
+        self,
+        network: BoardNetwork,
+        recall: Recall = "full",
+        *,
+        sample: bool = False,
+        temperature: float = 1.0,
+        batch_invariant: bool = True,
+    ) -> None:
+        if not temperature > 0:
+            raise ValueError(f"temperature={temperature!r}: must be > 0")
+        self.network = network
+        self.recall = recall
+        self.sample = sample
+        self.temperature = temperature
+        self.batch_invariant = batch_invariant
+
+    def act(self, decisions: Decisions) -> np.ndarray:
+        logits = self._logits(decisions.observations)
+        actions = np.empty(len(decisions), np.int64)
+        if self.sample:
+            _sample(logits, decisions.action_masks, decisions.seeds, 1.0 / self.temperature, actions)
+        else:
+            _most_likely(logits, decisions.action_masks, actions)
+        return actions
+
+    @torch.inference_mode()
+    def _logits(self, observations: np.ndarray) -> np.ndarray:
+        if not self.batch_invariant:
+            return self.network(torch.from_numpy(observations))[0].numpy()
+        n, size = observations.shape
+        padded = torch.zeros(-(-n // CHUNK) * CHUNK, size)
+        padded[:n] = torch.from_numpy(observations)
+        return torch.cat([self.network(chunk)[0] for chunk in padded.split(CHUNK)])[:n].numpy()
+
+
+@register("ppo")
+def ppo(path: str, sample: bool = False, temperature: float = 1.0) -> NetworkAgent:
+    """The policy of a checkpoint: of a run folder (its latest) or a checkpoint folder.
+
+    Args:
+        path: the folder.
+        sample: draw from the policy; otherwise its most likely action is played.
+        temperature: sharper below 1, flatter above, when sampling.
+    """
+    checkpoint = load_checkpoint(path)
+    return NetworkAgent(
+        checkpoint.network, checkpoint.metadata["recall"], sample=sample, temperature=temperature
+    )
+
+
+@kernel
+def _most_likely(logits, masks, actions):
+    for row in range(len(logits)):
+        best = -1
+        for action in range(logits.shape[1]):
+            if masks[row, action] and (best < 0 or logits[row, action] > logits[row, best]):
+                best = action
+        actions[row] = best
+
+
+@kernel
+def _sample(logits, masks, seeds, inverse_temperature, actions):
+    """Draw from the masked softmax by inverting its distribution function at the decision's own random number."""
+    weights = np.empty(logits.shape[1])
+    for row in range(len(logits)):
+        highest = -np.inf
+        for action in range(logits.shape[1]):
+            if masks[row, action]:
+                highest = max(highest, logits[row, action])
+        total = 0.0
+        for action in range(logits.shape[1]):
+            weights[action] = np.exp((logits[row, action] - highest) * inverse_temperature) if masks[row, action] else 0
+            total += weights[action]
+        left = (random_bits(seeds[row], 0) >> np.uint64(11)) * 2.0**-53 * total
+        for action in range(logits.shape[1]):
+            if masks[row, action]:
+                actions[row] = action
+                left -= weights[action]
+                if left < 0:
+                    break

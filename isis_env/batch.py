@@ -1,0 +1,394 @@
+"""Many games at once: step, legal masks, observations, rewards and auto-reset in kernels over slices of rows.
+
+Game i of a batch with seed s plays what the AEC environment plays after `reset(seed=s + i)`, and so do its later
+episodes, whatever the batch size and the number of threads.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isis_env import deal, game
+from isis_env._jit import kernel
+from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
+from isis_env.game import STATE, IllegalActionError
+from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
+from isis_env.policy import Decisions
+from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
+
+# Below this many rows a slice is not worth a thread: handing it over costs about as much as stepping it.
+MIN_ROWS_PER_THREAD = 512
+
+_ALL_LEGAL = -1
+
+
+class Turn(NamedTuple):
+    """The pending decisions of n games, and which of the games ended in the last step.
+
+    Attributes:
+        observations: float32[n, L], what the seat on turn may know.
+        action_masks: int8[n, A], its legal actions.
+        seats: int64[n], the seat on turn.
+        rewards: float64[n, 4], the returns of every seat in rows that are `done`, else 0.
+        done: bool[n], whether the row's game ended in the last step; the row shows the next game already, and
+            `Batch.final_states` holds how the ended one stood.
+    """
+
+    observations: np.ndarray
+    action_masks: np.ndarray
+    seats: np.ndarray
+    rewards: np.ndarray
+    done: np.ndarray
+
+
+class Batch:
+    """n games in lockstep, each at its own decision.
+
+    Args:
+        config: one setting for all games, or a sequence with one per game, all on one board.
+        num_games: n, where `config` is a single one.
+        recall: what the observations show, see `isis_env.observation`.
+        reward: `"win"` or `"margin"`.
+        illegal: what an action outside the mask does. `"raise"`: an `IllegalActionError`, and no row is stepped.
+            `"lose"`: it ends that row's game as decision 15 has it, and the row is marked in `forfeited`.
+        threads: how many share the work on large batches; by default one per core that the process may use.
+
+    Attributes:
+        states: `STATE[n]`, how the games stand.
+        final_states: `STATE[n]`, how the last ended game of each row stood at its end.
+        forfeited: bool[n], whether that game was ended by an illegal action of the seat then on turn.
+        seeds, episodes: uint64[n], where each row's deal comes from.
+    """
+
+    def __init__(
+        self,
+        config: GameConfig | Sequence[GameConfig],
+        num_games: int | None = None,
+        *,
+        recall: Recall = "full",
+        reward: str = "win",
+        illegal: str = "raise",
+        threads: int | None = None,
+    ) -> None:
+        if isinstance(config, GameConfig):
+            configs = [config] * _positive("num_games", num_games)
+        else:
+            configs = list(config)
+            if not configs or num_games not in (None, len(configs)):
+                raise ValueError(f"num_games={num_games!r}: must be the number of configs, {len(configs)}, and not 0")
+        boards = sorted({config.board for config in configs})
+        if len(boards) > 1:
+            raise ValueError(f"boards {', '.join(boards)}: all games of a batch must be on one board")
+        self.configs = configs
+        self.board = boards[0]
+        self.num_games = len(configs)
+        self.num_actions = configs[0].num_actions
+        self.observation_size = observation_size(self.board)
+        self._recall = check_recall(recall)
+        self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
+        self._lose = check_choice("illegal", illegal, ILLEGAL) == "lose"
+        self.threads = len(os.sched_getaffinity(0)) if threads is None else _positive("threads", threads)
+
+        n = self.num_games
+        self.states = np.zeros(n, STATE)
+        self.final_states = np.zeros(n, STATE)
+        self.forfeited = np.zeros(n, np.bool_)
+        self.seeds = np.zeros(n, np.uint64)
+        self.episodes = np.zeros(n, np.uint64)
+        self._decks = np.zeros((n, MAX_TILES), np.int8)
+        self._all_rows = np.arange(n)
+        self._has_reset = False
+
+    def reset(
+        self,
+        seed: int | Sequence[int] | np.ndarray | None = None,
+        episode: int | Sequence[int] | np.ndarray = 0,
+        *,
+        start_player: Sequence[int] | np.ndarray | None = None,
+        deck: Sequence[Sequence[int]] | np.ndarray | None = None,
+    ) -> Turn:
+        """Begin a game in every row.
+
+        Args:
+            seed: row i takes `seed + i`, or `seed[i]` of a sequence. Without one every row goes to the next episode
+                of its seed; the very first time the seeds are fresh.
+            episode: which episode of the seed to play, for all rows or one each.
+            start_player: a seat index per row that overrides the deal's, for this episode.
+            deck: all tiles in order per row, likewise.
+
+        Raises:
+            ValueError, TypeError: an argument is none of those; the games are as they were.
+        """
+        n = self.num_games
+        starts = None if start_player is None else self._per_row("start_player", start_player, deal.check_start)
+        decks = None if deck is None else self._per_row("deck", deck, deal.check_deck)
+        if seed is not None:
+            seeds, episodes = self._seeds(seed), self._episodes(episode)
+        elif self._has_reset:
+            seeds, episodes = self.seeds, self.episodes + np.uint64(1)
+        else:
+            seeds, episodes = self._seeds(secrets.randbits(53)), self._episodes(episode)
+        self.seeds[:], self.episodes[:] = seeds, episodes
+        for row, config in enumerate(self.configs):
+            self.states["side"][row] = config.side
+            self.states["players"][row] = config.players
+            self.states["common_reserve"][row] = config.common_reserve
+        self._run(_deal_rows, self._all_rows, self.states, self._decks, self.seeds, self.episodes)
+        for row in range(n if starts or decks else 0):
+            if decks:
+                self._decks[row, : len(decks[row])] = decks[row]
+            if starts:
+                config = self.configs[row]
+                game.reset(self.states[row], config.side, config.players, config.common_reserve, starts[row])
+        self._has_reset = True
+        turn = self._new_turn(n)
+        turn.rewards[:], turn.done[:] = 0.0, False
+        self._run(
+            _look, self._all_rows, self.states, self._recall, turn.observations, turn.action_masks, turn.seats
+        )
+        return turn
+
+    def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: Turn | None = None) -> Turn:
+        """Take one decision in every game, or in some; one that ends is followed at once by its row's next episode.
+
+        Args:
+            actions: integers [m], one per game that is stepped.
+            rows: int[m], which games, without repeats; all by default.
+            out: a `Turn` of m rows whose arrays are written instead of fresh ones.
+
+        Returns:
+            the next pending decisions of the games that were stepped, in the order of `rows`.
+
+        Raises:
+            IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
+        """
+        self._require_reset()
+        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        actions = np.asarray(actions)
+        if actions.shape != rows.shape or actions.dtype.kind not in "iu":
+            raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
+        actions = actions.astype(np.int64, copy=False)
+        if not self._lose:
+            self._check_actions(rows, actions)
+        turn = self._new_turn(len(rows)) if out is None else out
+        self._run(
+            _step_rows,
+            rows,
+            self.states,
+            self._decks,
+            self.seeds,
+            self.episodes,
+            self.final_states,
+            self.forfeited,
+            actions,
+            self._recall,
+            self._reward,
+            *turn,
+        )
+        return turn
+
+    def decisions(self, rows: np.ndarray | None = None, recall: Recall = "full") -> Decisions:
+        """The pending decisions of some rows (int[m], all by default), as an agent under `recall` is to be given them.
+
+        `games` are the row numbers.
+        """
+        self._require_reset()
+        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        m = len(rows)
+        decisions = Decisions(
+            states=self.states[rows],
+            observations=np.empty((m, self.observation_size), np.float32),
+            action_masks=np.empty((m, self.num_actions), np.int8),
+            seats=np.empty(m, np.int64),
+            games=rows,
+            first=np.empty(m, np.bool_),
+            seeds=np.empty(m, np.uint64),
+        )
+        self._run(
+            _decide,
+            rows,
+            decisions.states,
+            self.seeds,
+            self.episodes,
+            check_recall(recall),
+            decisions.observations,
+            decisions.action_masks,
+            decisions.seats,
+            decisions.first,
+            decisions.seeds,
+        )
+        return decisions
+
+    def _check_actions(self, rows: np.ndarray, actions: np.ndarray) -> None:
+        index = _first_illegal(rows, self.states, actions)
+        if index != _ALL_LEGAL:
+            state = self.states[rows[index]]
+            raise IllegalActionError(
+                f"row {rows[index]}: action {actions[index]} of seat {state.seat} is illegal; "
+                f"legal are {game.legal_actions(state)}"
+            )
+
+    def _new_turn(self, n: int) -> Turn:
+        return Turn(
+            observations=np.empty((n, self.observation_size), np.float32),
+            action_masks=np.empty((n, self.num_actions), np.int8),
+            seats=np.empty(n, np.int64),
+            rewards=np.empty((n, MAX_PLAYERS)),
+            done=np.empty(n, np.bool_),
+        )
+
+    def _require_reset(self) -> None:
+        if not self._has_reset:
+            raise RuntimeError("this batch has no games yet: call reset() first")
+
+    def _seeds(self, seed: int | Sequence[int] | np.ndarray) -> np.ndarray:
+        if isinstance(seed, int | np.integer):
+            first = deal.check_seed(seed)
+            deal.check_seed(first + self.num_games - 1, "seed of the last row")
+            return np.uint64(first) + np.arange(self.num_games, dtype=np.uint64)
+        return np.array(self._per_row("seed", seed, lambda value, _, name: deal.check_seed(value, name)), np.uint64)
+
+    def _episodes(self, episode: int | Sequence[int] | np.ndarray) -> np.ndarray:
+        if isinstance(episode, int | np.integer):
+            return np.full(self.num_games, deal.check_seed(episode, "episode"), np.uint64)
+        return np.array(self._per_row("episode", episode, lambda value, _, name: deal.check_seed(value, name)), np.uint64)
+
+    def _per_row(self, name: str, values: Any, check: Callable[[Any, GameConfig, str], Any]) -> list:
+        """`values` checked row by row against that row's config; an error names the row."""
+        try:
+            values = list(values)
+        except TypeError:
+            raise TypeError(f"{name}={values!r}: must be a sequence with one per row") from None
+        if len(values) != self.num_games:
+            raise ValueError(f"{name}: {len(values)} given, must be {self.num_games}, one per row")
+        return [
+            check(value, config, f"{name}[{row}]")
+            for row, (value, config) in enumerate(zip(values, self.configs, strict=True))
+        ]
+
+    def _run(self, rows_kernel: Callable[..., None], *arguments: Any) -> None:
+        """Call `rows_kernel(first, last, *arguments)` over all rows of the first argument, in slices on threads."""
+        run_in_slices(rows_kernel, len(arguments[0]), self.threads, *arguments)
+
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+
+
+def run_in_slices(rows_kernel: Callable[..., None], rows: int, threads: int, *arguments: Any) -> None:
+    """Call `rows_kernel(first, last, *arguments)` so that its slices cover `rows` rows, on up to `threads` threads.
+
+    The kernels hold no GIL, so plain threads run in parallel; unlike numba's own threading layers they neither break
+    after a fork nor contend with torch's.
+    """
+    workers = min(threads, max(1, rows // MIN_ROWS_PER_THREAD))
+    if workers == 1:
+        rows_kernel(0, rows, *arguments)
+        return
+    edges = np.linspace(0, rows, workers + 1).astype(int)
+    key = (os.getpid(), workers)  # a forked child has no threads of its parent's pool
+    pool = _pools.setdefault(key, ThreadPoolExecutor(workers - 1, thread_name_prefix="isis_env"))
+    others = [
+        pool.submit(rows_kernel, first, last, *arguments) for first, last in zip(edges[1:-1], edges[2:], strict=True)
+    ]
+    rows_kernel(edges[0], edges[1], *arguments)
+    for other in others:
+        other.result()
+
+
+def _positive(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
+    return int(value)
+
+
+@kernel
+def _deal_row(s, deck, seed, episode):
+    start = deal.deal(seed, episode, s.side, s.players, deck)
+    game.reset(s, s.side, s.players, s.common_reserve, start)
+
+
+@kernel
+def _deal_rows(first, last, rows, states, decks, seeds, episodes):
+    for index in range(first, last):
+        row = rows[index]
+        _deal_row(states[row], decks[row], seeds[row], episodes[row])
+
+
+@kernel
+def _look_at(s, recall, observation, mask):
+    observe(s, s.seat, recall, observation)
+    game.legal_mask(s, mask)
+
+
+@kernel
+def _look(first, last, rows, states, recall, observations, masks, seats):
+    for index in range(first, last):
+        s = states[rows[index]]
+        _look_at(s, recall, observations[index], masks[index])
+        seats[index] = s.seat
+
+
+@kernel
+def _first_illegal(rows, states, actions):
+    for index in range(len(rows)):
+        if not game.legal(states[rows[index]], actions[index]):
+            return index
+    return _ALL_LEGAL
+
+
+@kernel
+def _step_rows(
+    first,
+    last,
+    rows,
+    states,
+    decks,
+    seeds,
+    episodes,
+    final_states,
+    forfeited,
+    actions,
+    recall,
+    reward,
+    observations,
+    masks,
+    seats,
+    rewards,
+    done,
+):
+    for index in range(first, last):
+        row = rows[index]
+        s = states[row]
+        illegal = not game.legal(s, actions[index])
+        if not illegal:
+            deal.play(s, decks[row], actions[index])
+        done[index] = illegal or game.is_over(s)
+        rewards[index] = 0.0
+        if done[index]:
+            if illegal:
+                forfeit(s, reward, rewards[index])
+            else:
+                returns(s, reward, rewards[index])
+            forfeited[row] = illegal
+            final_states[row] = s
+            episodes[row] += np.uint64(1)
+            _deal_row(s, decks[row], seeds[row], episodes[row])
+        _look_at(s, recall, observations[index], masks[index])
+        seats[index] = s.seat
+
+
+@kernel
+def _decide(first, last, rows, states, game_seeds, episodes, recall, observations, masks, seats, first_flags, seeds):
+    """Fill in the decisions of `rows`; `states` are copies of those rows and are concealed here."""
+    for index in range(first, last):
+        s = states[index]
+        row = rows[index]
+        _look_at(s, recall, observations[index], masks[index])
+        seats[index] = s.seat
+        first_flags[index] = game.is_first_decision(s)
+        seeds[index] = deal.decision_seed(game_seeds[row], episodes[row], s.seat, game.decisions_taken(s))
+        conceal(s, s.seat, recall)

@@ -1,0 +1,262 @@
+"""What a training run is set up with, and how it is read from a YAML file and the command line."""
+
+import difflib
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentError, ArgumentParser
+
+from isis_env.config import GameConfig
+from isis_env.observation import check_recall
+from isis_env.reward import REWARDS
+
+
+class ConfigError(ValueError):
+    """A config that cannot be used; the message names the file, the key and what was allowed."""
+
+
+@dataclass
+class GameSettings:
+    """Which form of the game is played.
+
+    Args:
+        board: standard, mini4 or mini3.
+        players: 2, 3 or 4; 2 on the small boards.
+        common_reserve: the variant in which all draw from one reserve.
+        recall: own turns that a face stays visible, an integer >= 1, or full.
+        reward: win or margin.
+    """
+
+    board: str = "standard"
+    players: int = 2
+    common_reserve: bool = False
+    recall: int | str = "full"
+    reward: str = "win"
+
+
+@dataclass
+class NetworkSettings:
+    """The size of the policy network, see agents/network.py.
+
+    Args:
+        channels: features per cell.
+        rounds: how often cells are mixed with their neighbours.
+    """
+
+    channels: int = 48
+    rounds: int = 2
+
+
+@dataclass
+class PPOSettings:
+    """Maskable PPO.
+
+    Args:
+        games: games played side by side.
+        steps_per_update: learner decisions per game between two updates.
+        minibatch: decisions per gradient step.
+        epochs: passes over the decisions of an update.
+        learning_rate: at the start; it goes linearly to final_learning_rate.
+        final_learning_rate: at the end.
+        gamma: discount per learner decision.
+        gae_lambda: trade-off between bias and variance of the advantages.
+        clip: how far the probability ratio may move.
+        entropy: weight of the entropy bonus.
+        value: weight of the value loss.
+        max_grad_norm: gradients are scaled down to this norm.
+    """
+
+    games: int = 512
+    steps_per_update: int = 32
+    minibatch: int = 2048
+    epochs: int = 3
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-4
+    gamma: float = 1.0
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy: float = 0.01
+    value: float = 0.5
+    max_grad_norm: float = 0.5
+
+
+@dataclass
+class SelfPlaySettings:
+    """Who sits on the other seats, drawn anew for every seat and game.
+
+    Args:
+        latest: share of the policy as it is now.
+        snapshots: share of frozen earlier policies; goes to latest while there are none.
+        baselines: share of each named agent (a spec such as greedy).
+        pool: snapshots kept; the oldest goes first.
+        snapshot_every: steps between two snapshots.
+    """
+
+    latest: float = 0.8
+    snapshots: float = 0.2
+    baselines: dict[str, float] = field(default_factory=dict)
+    pool: int = 8
+    snapshot_every: int = 100_000
+
+
+@dataclass
+class EvaluationSettings:
+    """What the policy is measured against.
+
+    Args:
+        opponents: specs of the agents.
+        games: paired games against each at the end.
+        every: steps between two smaller evaluations on the way; 0 for none.
+        games_on_the_way: paired games in each of those.
+        seed: seed of the first deal; training never plays these deals.
+    """
+
+    opponents: list[str] = field(default_factory=lambda: ["random", "greedy"])
+    games: int = 1000
+    every: int = 250_000
+    games_on_the_way: int = 400
+    seed: int = 1_000_000_000
+
+
+@dataclass
+class TrainConfig:
+    """One training run.
+
+    Args:
+        name: names the run folder.
+        steps: learner decisions in all.
+        seed: of the deals, the opponents, the weights and the exploration.
+        runs_folder: where run folders are made.
+        checkpoint_every: steps between two checkpoints.
+        threads: CPU threads; 0 takes one per core.
+        device: where the network lives, cpu or cuda.
+    """
+
+    name: str = "run"
+    steps: int = 1_000_000
+    seed: int = 0
+    runs_folder: str = "runs"
+    checkpoint_every: int = 250_000
+    threads: int = 0
+    device: str = "cpu"
+    game: GameSettings = field(default_factory=GameSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    ppo: PPOSettings = field(default_factory=PPOSettings)
+    self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+
+    def game_config(self) -> GameConfig:
+        """The settings of the game as the library takes them."""
+        return GameConfig(self.game.board, self.game.players, self.game.common_reserve)
+
+
+def read_config(file: Path, overrides: list[str]) -> TrainConfig:
+    """The config of a YAML file with `--key value` pairs of the command line on top.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key is unknown, of the wrong type or out of range.
+    """
+    try:
+        given = yaml.safe_load(file.read_text()) or {}
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file}: no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(given, dict):
+        raise ConfigError(f"{file}: must hold keys and values, not {given!r}")
+    _check_keys(given, _keys(TrainConfig), str(file))
+    _check_keys({key: None for key in _override_keys(overrides)}, _keys(TrainConfig), "command line")
+    parser = _parser()
+    config = _parse(lambda: parser.parse_object(given), str(file))
+    config = _parse(lambda: parser.parse_args(overrides, namespace=config), "command line")
+    built = TrainConfig(**parser.instantiate_classes(config).as_dict())
+    _check_values(built, str(file))
+    return built
+
+
+def dump_config(config: TrainConfig) -> str:
+    """The whole config, defaults included, as YAML that `read_config` takes."""
+    return yaml.safe_dump(asdict(config), sort_keys=False)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(TrainConfig, None)
+    return parser
+
+
+def _parse(parse: Any, source: str) -> Any:
+    try:
+        return parse()
+    except ArgumentError as error:
+        raise ConfigError(f"{source}: {' '.join(str(error).split())}") from None
+
+
+def _keys(cls: type) -> dict[str, Any]:
+    """Every key of a settings class, with the keys below it where it is a class itself."""
+    kinds = {f.name: f.default_factory for f in fields(cls)}
+    return {name: _keys(kind) if isinstance(kind, type) and is_dataclass(kind) else None for name, kind in kinds.items()}
+
+
+def _override_keys(overrides: list[str]) -> list[str]:
+    return [item[2:].partition("=")[0] for item in overrides if item.startswith("--")]
+
+
+def _check_keys(given: dict[str, Any], known: dict[str, Any], source: str, path: str = "") -> None:
+    """Stop at the first key that does not exist, and name the nearest one that does."""
+    for key, value in given.items():
+        head, _, rest = str(key).partition(".")
+        if head not in known:
+            near = difflib.get_close_matches(head, known, 1, 0.5)
+            hint = f"did you mean {path + near[0]!r}?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"{source}: unknown key {path + head!r}; {hint}")
+        below = {rest: value} if rest else value
+        if known[head] is not None and isinstance(below, dict):
+            _check_keys(below, known[head], source, f"{path}{head}.")
+
+
+def _check_values(config: TrainConfig, source: str) -> None:
+    """What types alone do not say."""
+
+    def require(condition: bool, key: str, value: object, allowed: str) -> None:
+        if not condition:
+            raise ConfigError(f"{source}: {key}={value!r} must be {allowed}")
+
+    try:
+        config.game_config()
+        check_recall(config.game.recall)
+    except ValueError as error:
+        raise ConfigError(f"{source}: game.{error}") from None
+    require(config.game.reward in REWARDS, "game.reward", config.game.reward, " or ".join(REWARDS))
+    require(config.device in ("cpu", "cuda"), "device", config.device, "cpu or cuda")
+    require(config.name and Path(config.name).name == config.name, "name", config.name, "a plain folder name")
+    at_least_one = {
+        "steps": config.steps,
+        "checkpoint_every": config.checkpoint_every,
+        "network.channels": config.network.channels,
+        "network.rounds": config.network.rounds,
+        "ppo.games": config.ppo.games,
+        "ppo.steps_per_update": config.ppo.steps_per_update,
+        "ppo.minibatch": config.ppo.minibatch,
+        "ppo.epochs": config.ppo.epochs,
+        "self_play.pool": config.self_play.pool,
+        "self_play.snapshot_every": config.self_play.snapshot_every,
+        "evaluation.games": config.evaluation.games,
+        "evaluation.games_on_the_way": config.evaluation.games_on_the_way,
+    }
+    for key, value in at_least_one.items():
+        require(value >= 1, key, value, "at least 1")
+    for key, value in {"seed": config.seed, "threads": config.threads, "evaluation.every": config.evaluation.every}.items():
+        require(value >= 0, key, value, "at least 0")
+    for key in ("gamma", "gae_lambda"):
+        require(0 <= getattr(config.ppo, key) <= 1, f"ppo.{key}", getattr(config.ppo, key), "from 0 to 1")
+    for key in ("learning_rate", "clip", "max_grad_norm"):
+        require(getattr(config.ppo, key) > 0, f"ppo.{key}", getattr(config.ppo, key), "above 0")
+    for key in ("final_learning_rate", "entropy", "value"):
+        require(getattr(config.ppo, key) >= 0, f"ppo.{key}", getattr(config.ppo, key), "at least 0")
+    shares = {"latest": config.self_play.latest, "snapshots": config.self_play.snapshots, **config.self_play.baselines}
+    for key, share in shares.items():
+        require(share >= 0, f"self_play.{key}", share, "at least 0")
+    require(sum(shares.values()) > 0, "self_play shares", shares, "above 0 in sum")

@@ -1,0 +1,257 @@
+"""How well agents play against each other: `python -m train.evaluate A B [...] --games N`.
+
+A block is one deal played from every rotation of the seats, so that luck of the deal and of the seat cancel. Every
+agent but the last takes one seat, the last fills the rest. Intervals are over blocks.
+"""
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+from tqdm import tqdm
+
+import agents  # noqa: F401  (registers its specs)
+from isis_env.batch import Batch
+from isis_env.config import BOARDS, MAX_PLAYERS, GameConfig
+from isis_env.policy import Agent, make_agent
+
+# Games in progress at a time; bounds memory.
+GAMES_AT_A_TIME = 2048
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """What one agent reached, over all games; rates are shares of them.
+
+    Attributes:
+        agent: its spec.
+        score_rate: mean share of the win: 1/k for each of its seats among k winners.
+        interval: 95 % t interval of `score_rate` over blocks.
+        wins, draws, losses: sole winner; among several with the top score; neither.
+        margin: mean of own score minus the mean of the others', per seat.
+        illegal: choices outside the mask; each ended its game.
+        by_seat: score rate of one of its seats by seat index.
+        by_turn: the same by order of play from the start player.
+    """
+
+    agent: str
+    score_rate: float
+    interval: tuple[float, float]
+    wins: float
+    draws: float
+    losses: float
+    margin: float
+    illegal: int
+    by_seat: list[float]
+    by_turn: list[float]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The results of all agents, and what is needed to play the same games again."""
+
+    board: str
+    players: int
+    common_reserve: bool
+    seed: int
+    games: int
+    blocks: int
+    agents: list[AgentResult]
+
+
+def evaluate(
+    players: Sequence[Agent],
+    names: Sequence[str],
+    config: GameConfig,
+    games: int,
+    seed: int = 0,
+    progress: bool = False,
+) -> Evaluation:
+    """Play `games` games, rounded up to whole blocks; block b uses seed `seed + b`.
+
+    Args:
+        players: 2 to `config.players` agents; the last fills the remaining seats.
+        names: what to call them.
+        progress: show a bar on stderr.
+
+    Raises:
+        ValueError: too few or too many agents, or one that is made for another board.
+    """
+    n = config.players
+    if not 2 <= len(players) <= n:
+        raise ValueError(f"{len(players)} agents: must be from 2 to {n} with {n} players")
+    if games < 1:
+        raise ValueError(f"games={games!r}: must be at least 1")
+    for agent, name in zip(players, names, strict=True):
+        if getattr(agent, "board", config.board) != config.board:
+            raise ValueError(f"agent {name!r} plays on board {agent.board!r}, not on {config.board!r}")  # type: ignore[attr-defined]
+    blocks = math.ceil(games / n)
+    seeds = np.arange(seed, seed + blocks, dtype=np.uint64)
+    waves = np.array_split(seeds, math.ceil(blocks * n / GAMES_AT_A_TIME))
+    with tqdm(total=blocks * n, unit="game", disable=not progress, leave=False) as bar:
+        records = np.concatenate([_play_blocks(players, config, wave, bar) for wave in waves])
+    results = [_summarise(index, name, records, n) for index, name in enumerate(names)]
+    return Evaluation(config.board, n, config.common_reserve, seed, blocks * n, blocks, results)
+
+
+_RECORD = np.dtype(
+    [
+        ("block", "i8"),
+        ("start", "i8"),  # seat of the start player
+        ("agent", "i8", MAX_PLAYERS),  # index of the agent on each seat
+        ("share", "f8", MAX_PLAYERS),  # of the win, per seat
+        ("score", "f8", MAX_PLAYERS),
+        ("offender", "i8"),  # seat that ended the game by an illegal choice, else -1
+    ]
+)
+
+
+def _play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray, bar: tqdm) -> np.ndarray:
+    """One record per game of the blocks with these seeds."""
+    n = config.players
+    batch = Batch(config, len(seeds) * n, illegal="lose")
+    batch.reset(np.repeat(seeds, n))
+    records = np.zeros(batch.num_games, _RECORD)
+    records["block"] = np.repeat(seeds.astype(np.int64), n)
+    records["start"] = batch.states["start"]
+    rotation = np.arange(batch.num_games)[:, None] % n
+    records["agent"][:, :n] = np.minimum((np.arange(n) - rotation) % n, len(players) - 1)
+
+    rows = np.arange(batch.num_games)
+    actions = np.empty(batch.num_games, np.int64)
+    while len(rows):
+        chooser = records["agent"][rows, batch.states["seat"][rows]]
+        for index in np.unique(chooser):
+            mine = rows[chooser == index]
+            actions[mine] = players[index].act(batch.decisions(mine, players[index].recall))
+        turn = batch.step(actions[rows], rows)
+        bar.update(int(turn.done.sum()))
+        _record_ended(records, batch, rows[turn.done])
+        rows = rows[~turn.done]
+    return records
+
+
+def _record_ended(records: np.ndarray, batch: Batch, rows: np.ndarray) -> None:
+    n = batch.configs[0].players
+    final = batch.final_states[rows]
+    scores = final["score"][:, :n].astype(float)
+    forfeited = batch.forfeited[rows, None]
+    seats = np.arange(n)
+    won = np.where(forfeited, seats != final["seat"][:, None], scores == scores.max(axis=1, keepdims=True))
+    records["score"][rows, :n] = scores
+    records["share"][rows, :n] = won / won.sum(axis=1, keepdims=True)
+    records["offender"][rows] = np.where(forfeited[:, 0], final["seat"], -1)
+
+
+def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResult:
+    seats = records["agent"][:, :n] == index  # bool[games, n]
+    shares = np.where(seats, records["share"][:, :n], 0.0)
+    per_game = shares.sum(axis=1)
+    blocks = per_game.reshape(-1, n).mean(axis=1)  # the games of a block stand together
+    won = shares > 0
+    sole = (won & (records["share"][:, :n] == 1.0)).any(axis=1)
+    scores = records["score"][:, :n]
+    margins = (n * scores - scores.sum(axis=1, keepdims=True)) / (n - 1)
+    order = (np.arange(n) - records["start"][:, None]) % n  # 0 for the start player
+    offended = np.take_along_axis(seats, np.maximum(records["offender"], 0)[:, None], 1)[:, 0]
+    return AgentResult(
+        agent=name,
+        score_rate=float(per_game.mean()),
+        interval=_t_interval(blocks),
+        wins=float(sole.mean()),
+        draws=float((won.any(axis=1) & ~sole).mean()),
+        losses=float((~won.any(axis=1)).mean()),
+        margin=float(margins[seats].mean()),
+        illegal=int((offended & (records["offender"] >= 0)).sum()),
+        by_seat=[float(shares[:, seat][seats[:, seat]].mean()) for seat in range(n)],
+        by_turn=[float(shares[seats & (order == turn)].mean()) for turn in range(n)],
+    )
+
+
+def _t_interval(values: np.ndarray) -> tuple[float, float]:
+    """95 % t interval of the mean; from one value nothing can be said, so it is all of [0, 1]."""
+    if len(values) < 2:
+        return 0.0, 1.0
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def print_table(evaluation: Evaluation, console: Console | None = None) -> None:
+    """The results as a table on screen."""
+    e = evaluation
+    variant = "common reserve" if e.common_reserve else "personal reserves"
+    title = f"{e.board}, {e.players} players, {variant}: {e.games} games in {e.blocks} blocks, seed {e.seed}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("agent", overflow="fold")
+    for heading in ("score rate", "95 % interval", "win/draw/loss %", "margin", "by turn", "illegal"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for r in e.agents:
+        table.add_row(
+            r.agent,
+            f"{r.score_rate:.3f}",
+            f"{r.interval[0]:.3f} to {r.interval[1]:.3f}",
+            f"{r.wins:.1%}/{r.draws:.1%}/{r.losses:.1%}".replace("%", ""),
+            f"{r.margin:+.1f}",
+            " ".join(f"{rate:.2f}" for rate in r.by_turn),
+            str(r.illegal),
+        )
+    (console or Console()).print(table)
+
+
+def write_json(evaluations: Evaluation | Sequence[Evaluation], file: Path) -> None:
+    """The results as JSON, replacing `file` as a whole."""
+    data: Any = asdict(evaluations) if isinstance(evaluations, Evaluation) else [asdict(e) for e in evaluations]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(file.name + ".unfinished")
+    unfinished.write_text(json.dumps(data, indent=2) + "\n")
+    unfinished.replace(file)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m train.evaluate", description=__doc__.splitlines()[0])
+    parser.add_argument("agents", nargs="+", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart")
+    parser.add_argument("--games", type=int, default=1000, help="rounded up to whole blocks (default: %(default)s)")
+    parser.add_argument("--players", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--common-reserve", action="store_true", help="all draw from one reserve")
+    parser.add_argument("--board", default="standard", choices=tuple(BOARDS), help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the first deal (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="JSON file (default: results/, named after the arguments)")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; 0, or 2 with one line on stderr where an argument cannot be used."""
+    options = _arguments(argv)
+    try:
+        config = GameConfig(options.board, options.players, options.common_reserve)
+        players = [make_agent(spec) for spec in options.agents]
+        result = evaluate(players, options.agents, config, options.games, options.seed, progress=True)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print_table(result)
+    file = options.out or _default_file(options.agents, config, options.seed)
+    write_json(result, file)
+    print(f"written to {file}")
+    return 0
+
+
+def _default_file(specs: Sequence[str], config: GameConfig, seed: int) -> Path:
+    variant = "-common" if config.common_reserve else ""
+    name = "-vs-".join(re.sub(r"[^\w.=-]+", "_", spec) for spec in specs)
+    return Path("results") / f"{name}-{config.board}-{config.players}p{variant}-seed{seed}.json"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
