@@ -25,7 +25,15 @@ FORMAT = "isis-osiris checkpoint 1"
 NETWORK_FILE, METADATA_FILE = "network.safetensors", "checkpoint.json"
 CHECKPOINTS_FOLDER = "checkpoints"
 
-_REQUIRED = {"board": str, "channels": int, "rounds": int, "recall": (int, str), "step": int, "layout": str, "sha256": str}
+_REQUIRED: dict[str, type | tuple[type, ...]] = {
+    "board": str,
+    "channels": int,
+    "rounds": int,
+    "recall": (int, str),
+    "step": int,
+    "layout": str,
+    "sha256": str,
+}
 
 
 class CheckpointError(ValueError):
@@ -67,7 +75,7 @@ def save_checkpoint(path: Path, network: BoardNetwork, metadata: dict[str, Any])
     _write_durably(unfinished / NETWORK_FILE, weights)
     _write_durably(unfinished / METADATA_FILE, json.dumps(metadata, indent=2).encode() + b"\n")
     shutil.rmtree(path, ignore_errors=True)
-    os.replace(unfinished, path)
+    unfinished.replace(path)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
@@ -136,7 +144,7 @@ def _load_weights(file: Path, network: BoardNetwork, sha256: str) -> None:
 
 
 def _write_durably(file: Path, data: bytes) -> None:
-    with open(file, "wb") as stream:
+    with file.open("wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

@@ -72,9 +72,7 @@ def ppo(path: str, sample: bool = False, temperature: float = 1.0) -> NetworkAge
         temperature: sharper below 1, flatter above, when sampling.
     """
     checkpoint = load_checkpoint(path)
-    return NetworkAgent(
-        checkpoint.network, checkpoint.metadata["recall"], sample=sample, temperature=temperature
-    )
+    return NetworkAgent(checkpoint.network, checkpoint.metadata["recall"], sample=sample, temperature=temperature)
 
 
 @kernel

@@ -32,12 +32,13 @@ class BoardNetwork(nn.Module):
         self.cell_in = nn.Linear(CELL_PLANES, channels)
         self.game_in = nn.Linear(features, channels, bias=False)
         self.rounds = nn.ModuleList(_Round(channels) for _ in range(rounds))
-        self.placement = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, 1))
+        self.placement_in = nn.Linear(channels, channels)
+        self.placement = nn.Linear(channels, 1)
         self.summary = nn.Linear(channels + features, channels)
         self.draw = nn.Linear(channels, 1)
         self.value = nn.Linear(channels, 1)
         # Small last layers: an untrained policy is near uniform and an untrained value near zero.
-        for head in (self.placement[-1], self.draw, self.value):
+        for head in (self.placement, self.draw, self.value):
             nn.init.orthogonal_(head.weight, gain=0.01)
             nn.init.zeros_(head.bias)
 
@@ -48,7 +49,8 @@ class BoardNetwork(nn.Module):
         for mix in self.rounds:
             cells = mix(cells, self.adjacency)
         summary = F.relu(self.summary(torch.cat([cells.mean(1), game], dim=1)))
-        logits = torch.cat([self.placement(cells).squeeze(-1), self.draw(summary)], dim=1)
+        placement = self.placement(F.relu(self.placement_in(cells))).squeeze(-1)
+        logits = torch.cat([placement, self.draw(summary)], dim=1)
         return logits, self.value(summary).squeeze(-1)
 
 

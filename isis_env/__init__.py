@@ -2,10 +2,9 @@
 
 from isis_env import isis_osiris_v0
 from isis_env.config import GameConfig
+from isis_env.version import __version__
 
-__version__ = "0.1.0"
-
-__all__ = ["GameConfig", "isis_osiris_v0"]
+__all__ = ["GameConfig", "__version__", "isis_osiris_v0"]
 
 try:
     from pettingzoo import register

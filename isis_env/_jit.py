@@ -10,9 +10,11 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
+
+numba_config: Any = numba.config  # its attributes are made at run time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,8 +39,8 @@ def _writable(folder: Path) -> bool:
 
 def _cache_folder() -> Path | None:
     name = f"isis_env-{_source_hash()}"
-    if numba.config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
-        candidates = [Path(numba.config.CACHE_DIR)]
+    if numba_config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
+        candidates = [Path(numba_config.CACHE_DIR)]
     else:
         user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         candidates = [_PACKAGE / "__pycache__", user_cache / "isis_env"]
@@ -54,11 +56,11 @@ def kernel(function: F) -> F:
     Kernels call each other freely but must not call each other in a circle (the cache cannot link such a pair).
     """
     if CACHE_FOLDER is None:
-        return numba.njit(nogil=True)(function)
+        return cast(F, numba.njit(nogil=True)(function))
     # Numba reads the folder when it decorates; other packages' functions keep theirs.
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE_FOLDER)
+    before = numba_config.CACHE_DIR
+    numba_config.CACHE_DIR = str(CACHE_FOLDER)
     try:
-        return numba.njit(nogil=True, cache=True)(function)
+        return cast(F, numba.njit(nogil=True, cache=True)(function))
     finally:
-        numba.config.CACHE_DIR = before
+        numba_config.CACHE_DIR = before

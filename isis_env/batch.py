@@ -4,10 +4,12 @@ Game i of a batch with seed s plays what the AEC environment plays after `reset(
 episodes, whatever the batch size and the number of threads.
 """
 
+import itertools
 import os
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +19,42 @@ from isis_env._jit import kernel
 from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
-from isis_env.policy import Decisions
 from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
 
 # Below this many rows a slice is not worth a thread: handing it over costs about as much as stepping it.
 MIN_ROWS_PER_THREAD = 512
 
 _ALL_LEGAL = -1
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """A batch of pending decisions, one row each; every array has n rows.
+
+    Attributes:
+        states: `STATE[n]`, what the seat may know under the agent's recall (`observation.conceal`).
+        observations: float32[n, L], the same as a vector (`observation.layout`).
+        action_masks: int8[n, A], 1 where an action is legal.
+        seats: int64[n], the seat on turn.
+        games: int64[n], an id per game; memory belongs to (game, seat).
+        first: bool[n], whether this is the seat's first decision of the game: forget what went before.
+        seeds: uint64[n], fresh randomness per decision.
+    """
+
+    states: np.ndarray
+    observations: np.ndarray
+    action_masks: np.ndarray
+    seats: np.ndarray
+    games: np.ndarray
+    first: np.ndarray
+    seeds: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.seats)
+
+    def __getitem__(self, rows) -> "Decisions":
+        """The decisions of some rows (a slice, index array or boolean mask)."""
+        return Decisions(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 class Turn(NamedTuple):
@@ -147,9 +178,7 @@ class Batch:
         self._has_reset = True
         turn = self._new_turn(n)
         turn.rewards[:], turn.done[:] = 0.0, False
-        self._run(
-            _look, self._all_rows, self.states, self._recall, turn.observations, turn.action_masks, turn.seats
-        )
+        self._run(_look, self._all_rows, self.states, self._recall, turn.observations, turn.action_masks, turn.seats)
         return turn
 
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: Turn | None = None) -> Turn:
@@ -255,7 +284,9 @@ class Batch:
     def _episodes(self, episode: int | Sequence[int] | np.ndarray) -> np.ndarray:
         if isinstance(episode, int | np.integer):
             return np.full(self.num_games, deal.check_seed(episode, "episode"), np.uint64)
-        return np.array(self._per_row("episode", episode, lambda value, _, name: deal.check_seed(value, name)), np.uint64)
+        return np.array(
+            self._per_row("episode", episode, lambda value, _, name: deal.check_seed(value, name)), np.uint64
+        )
 
     def _per_row(self, name: str, values: Any, check: Callable[[Any, GameConfig, str], Any]) -> list:
         """`values` checked row by row against that row's config; an error names the row."""
@@ -291,9 +322,7 @@ def run_in_slices(rows_kernel: Callable[..., None], rows: int, threads: int, *ar
     edges = np.linspace(0, rows, workers + 1).astype(int)
     key = (os.getpid(), workers)  # a forked child has no threads of its parent's pool
     pool = _pools.setdefault(key, ThreadPoolExecutor(workers - 1, thread_name_prefix="isis_env"))
-    others = [
-        pool.submit(rows_kernel, first, last, *arguments) for first, last in zip(edges[1:-1], edges[2:], strict=True)
-    ]
+    others = [pool.submit(rows_kernel, first, last, *arguments) for first, last in itertools.pairwise(edges[1:])]
     rows_kernel(edges[0], edges[1], *arguments)
     for other in others:
         other.result()

@@ -5,7 +5,7 @@ the front, and what is left over is the box; a common reserve is the whole deck,
 from a pile depends on the seed alone, never on what was played.
 
 The generator is counter-based, our own, and the same on every platform and library version: SplitMix64's output
-function (Steele, Lea & Flood 2014, with the constants of Stafford's variant 13) applied to key + counter * golden ratio.
+function (Steele, Lea & Flood 2014, constants of Stafford's variant 13) applied to key + counter * golden ratio.
 """
 
 import operator
@@ -143,7 +143,9 @@ class Deal:
         """
         match = _DEAL_ID.fullmatch(text) if isinstance(text, str) else None
         if not match:
-            raise ValueError(f"deal_id={text!r}: must be 'seed=S episode=E', with start=P behind it, or 'deck=... start=P'")
+            raise ValueError(
+                f"deal_id={text!r}: must be 'seed=S episode=E', with start=P behind it, or 'deck=... start=P'"
+            )
         start = None if match["start"] is None else check_start(int(match["start"]), config, "deal_id start")
         if match["deck"]:
             deck = [int(face) for face in re.findall(r"[+-]\d", match["deck"])]

@@ -265,7 +265,7 @@ def observations(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.nd
 
 @kernel
 def _first_visible(s, seat, recall):
-    """Index of the first placement whose face `seat` still sees: its own `recall`-th last turn, or 0 if it had fewer."""
+    """The first placement whose face `seat` still sees: its own `recall`-th last turn, or 0 if it had fewer."""
     turns = 0
     for turn in range(s.placed - 1, -1, -1):
         if s.placer[turn] == seat:

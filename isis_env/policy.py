@@ -8,47 +8,17 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
 
 from isis_env import game
 from isis_env._jit import kernel
+from isis_env.batch import Decisions
 from isis_env.config import MAX_FACE, MAX_PLAYERS, NEIGHBOURS
 from isis_env.deal import random_below, random_bits
 from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, TILE
 from isis_env.observation import Recall
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """A batch of pending decisions, one row each; every array has n rows.
-
-    Attributes:
-        states: `STATE[n]`, what the seat may know under the agent's recall (`observation.conceal`).
-        observations: float32[n, L], the same as a vector (`observation.layout`).
-        action_masks: int8[n, A], 1 where an action is legal.
-        seats: int64[n], the seat on turn.
-        games: int64[n], an id per game; memory belongs to (game, seat).
-        first: bool[n], whether this is the seat's first decision of the game: forget what went before.
-        seeds: uint64[n], fresh randomness per decision.
-    """
-
-    states: np.ndarray
-    observations: np.ndarray
-    action_masks: np.ndarray
-    seats: np.ndarray
-    games: np.ndarray
-    first: np.ndarray
-    seeds: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.seats)
-
-    def __getitem__(self, rows) -> "Decisions":
-        """The decisions of some rows (a slice, index array or boolean mask)."""
-        return Decisions(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @runtime_checkable

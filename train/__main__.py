@@ -21,7 +21,10 @@ def main(argv: Sequence[str]) -> int:
         return 0 if argv else 2
     try:
         config = read_config(Path(argv[0]), list(argv[1:]))
-        from train.trainer import TrainingError, train  # torch takes seconds to import; a wrong key need not wait for it
+        from train.trainer import (
+            TrainingError,
+            train,
+        )  # torch takes seconds to import; a wrong key need not wait for it
 
         try:
             folder = train(config)

@@ -9,7 +9,7 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from isis_env.config import GameConfig
-from isis_env.observation import check_recall
+from isis_env.observation import Recall, check_recall
 from isis_env.reward import REWARDS
 
 
@@ -32,7 +32,7 @@ class GameSettings:
     board: str = "standard"
     players: int = 2
     common_reserve: bool = False
-    recall: int | str = "full"
+    recall: Recall = "full"
     reward: str = "win"
 
 
@@ -167,7 +167,7 @@ def read_config(file: Path, overrides: list[str]) -> TrainConfig:
     if not isinstance(given, dict):
         raise ConfigError(f"{file}: must hold keys and values, not {given!r}")
     _check_keys(given, _keys(TrainConfig), str(file))
-    _check_keys({key: None for key in _override_keys(overrides)}, _keys(TrainConfig), "command line")
+    _check_keys(dict.fromkeys(_override_keys(overrides)), _keys(TrainConfig), "command line")
     parser = _parser()
     config = _parse(lambda: parser.parse_object(given), str(file))
     config = _parse(lambda: parser.parse_args(overrides, namespace=config), "command line")
@@ -197,7 +197,9 @@ def _parse(parse: Any, source: str) -> Any:
 def _keys(cls: type) -> dict[str, Any]:
     """Every key of a settings class, with the keys below it where it is a class itself."""
     kinds = {f.name: f.default_factory for f in fields(cls)}
-    return {name: _keys(kind) if isinstance(kind, type) and is_dataclass(kind) else None for name, kind in kinds.items()}
+    return {
+        name: _keys(kind) if isinstance(kind, type) and is_dataclass(kind) else None for name, kind in kinds.items()
+    }
 
 
 def _override_keys(overrides: list[str]) -> list[str]:
@@ -231,7 +233,7 @@ def _check_values(config: TrainConfig, source: str) -> None:
         raise ConfigError(f"{source}: game.{error}") from None
     require(config.game.reward in REWARDS, "game.reward", config.game.reward, " or ".join(REWARDS))
     require(config.device in ("cpu", "cuda"), "device", config.device, "cpu or cuda")
-    require(config.name and Path(config.name).name == config.name, "name", config.name, "a plain folder name")
+    require(bool(config.name) and Path(config.name).name == config.name, "name", config.name, "a plain folder name")
     at_least_one = {
         "steps": config.steps,
         "checkpoint_every": config.checkpoint_every,
@@ -248,7 +250,11 @@ def _check_values(config: TrainConfig, source: str) -> None:
     }
     for key, value in at_least_one.items():
         require(value >= 1, key, value, "at least 1")
-    for key, value in {"seed": config.seed, "threads": config.threads, "evaluation.every": config.evaluation.every}.items():
+    for key, value in {
+        "seed": config.seed,
+        "threads": config.threads,
+        "evaluation.every": config.evaluation.every,
+    }.items():
         require(value >= 0, key, value, "at least 0")
     for key in ("gamma", "gae_lambda"):
         require(0 <= getattr(config.ppo, key) <= 1, f"ppo.{key}", getattr(config.ppo, key), "from 0 to 1")

@@ -220,7 +220,9 @@ def write_json(evaluations: Evaluation | Sequence[Evaluation], file: Path) -> No
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m train.evaluate", description=__doc__.splitlines()[0])
-    parser.add_argument("agents", nargs="+", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart")
+    parser.add_argument(
+        "agents", nargs="+", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart"
+    )
     parser.add_argument("--games", type=int, default=1000, help="rounded up to whole blocks (default: %(default)s)")
     parser.add_argument("--players", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--common-reserve", action="store_true", help="all draw from one reserve")

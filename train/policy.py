@@ -36,12 +36,12 @@ class BoardPolicy(MaskableActorCriticPolicy):
         rounds: int = 2,
         **kwargs: Any,
     ) -> None:
-        self._network_arguments = {"board": board, "channels": channels, "rounds": rounds}
+        self._network_arguments: dict[str, Any] = {"board": board, "channels": channels, "rounds": rounds}
         super().__init__(observation_space, action_space, lr_schedule, **kwargs)
 
     def _build(self, lr_schedule: Any) -> None:
         self.network = BoardNetwork(**self._network_arguments)
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
     def forward(
         self, obs: torch.Tensor, deterministic: bool = False, action_masks: np.ndarray | None = None

@@ -4,6 +4,7 @@ import copy
 import csv
 import ctypes
 import ctypes.util
+import itertools
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tqdm import tqdm
 
 from agents.checkpoint import CHECKPOINTS_FOLDER, network_metadata, parameters_finite, save_checkpoint
 from agents.learned import NetworkAgent
+from agents.network import BoardNetwork
 from isis_env.deal import random_below
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from isis_env.policy import Agent, make_agent
@@ -40,13 +42,13 @@ class TrainingError(RuntimeError):
 
 
 def train(config: TrainConfig, progress: bool = True) -> Path:
-    """Train one policy and return its run folder, which then holds
+    """Train one policy and return its run folder.
 
-    `config.yaml` (the whole config), `metrics.csv` (a row per update), `checkpoints/step-*` (see `agents.checkpoint`) and
-    `evaluation.json` (the last checkpoint against `config.evaluation.opponents`).
+    The folder then holds `config.yaml` (the whole config), `metrics.csv` (a row per update), `checkpoints/step-*` (see
+    `agents.checkpoint`) and `evaluation.json` (the trained policy against `config.evaluation.opponents`).
 
     Raises:
-        ConfigError: the run folder exists, or an opponent's spec names no agent.
+        ConfigError: the run folder cannot be written, or an opponent's spec names no agent.
         TrainingError: weights became NaN or infinite.
     """
     keep_freed_memory()
@@ -64,7 +66,7 @@ def train(config: TrainConfig, progress: bool = True) -> Path:
         reward=config.game.reward,
     )
     model = _make_learner(config, env)
-    network = model.policy.network
+    network = policy_network(model)
     latest = NetworkAgent(network, config.game.recall, sample=True, batch_invariant=False)
     pool: list[NetworkAgent] = []
     _seat_opponents(env, config, latest, pool, baselines, update=0)
@@ -125,9 +127,9 @@ def keep_freed_memory() -> None:
 
 
 def _make_run_folder(config: TrainConfig) -> Path:
-    folder = Path(config.runs_folder) / config.name
-    if folder.exists():
-        raise ConfigError(f"{folder}: exists already; give another --name or remove it")
+    """A folder of the run's own: its name or, where that is taken, the name with the next free number."""
+    names = (config.name if number == 1 else f"{config.name}-{number}" for number in itertools.count(1))
+    folder = next(path for name in names if not (path := Path(config.runs_folder) / name).exists())
     try:
         (folder / CHECKPOINTS_FOLDER).mkdir(parents=True)
         (folder / CONFIG_FILE).write_text(dump_config(config))
@@ -170,6 +172,12 @@ def _make_learner(config: TrainConfig, env: IsisOsirisVecEnv) -> MaskablePPO:
     return model
 
 
+def policy_network(model: MaskablePPO) -> BoardNetwork:
+    """The network that `model` trains."""
+    assert isinstance(model.policy, BoardPolicy)
+    return model.policy.network
+
+
 def _seat_opponents(
     env: IsisOsirisVecEnv,
     config: TrainConfig,
@@ -185,7 +193,9 @@ def _seat_opponents(
     """
     shares = config.self_play
     snapshot = pool[random_below(np.uint64(config.seed), update, len(pool))] if pool else latest
-    env.set_opponents([latest, snapshot, *baselines.values()], [shares.latest, shares.snapshots, *shares.baselines.values()])
+    env.set_opponents(
+        [latest, snapshot, *baselines.values()], [shares.latest, shares.snapshots, *shares.baselines.values()]
+    )
 
 
 def _frozen(agent: NetworkAgent) -> NetworkAgent:
@@ -194,7 +204,7 @@ def _frozen(agent: NetworkAgent) -> NetworkAgent:
 
 
 def _evaluate(
-    config: TrainConfig, network: torch.nn.Module, rivals: dict[str, Agent], games: int, progress: bool = False
+    config: TrainConfig, network: BoardNetwork, rivals: dict[str, Agent], games: int, progress: bool = False
 ) -> dict[str, Evaluation]:
     agent = NetworkAgent(network, config.game.recall)
     settings = config.evaluation
@@ -204,7 +214,7 @@ def _evaluate(
     }
 
 
-def _save(folder: Path, network: torch.nn.Module, config: TrainConfig, step: int) -> None:
+def _save(folder: Path, network: BoardNetwork, config: TrainConfig, step: int) -> None:
     metadata = network_metadata(network, config.game.board, config.game.recall, step)
     metadata |= {"config": asdict(config), "git_revision": git_revision()}
     save_checkpoint(folder / CHECKPOINTS_FOLDER / f"step-{step:010d}", network, metadata)
@@ -305,10 +315,10 @@ class Metrics:
             *(f"return_{kind}" for kind in ("latest", "snapshot", *baselines)),
             *(f"score_{spec}" for spec in rivals),
         ]
-        with open(file, "w", newline="") as stream:
+        with file.open("w", newline="") as stream:
             csv.writer(stream).writerow(self._columns)
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row."""
-        with open(self._file, "a", newline="") as stream:
+        with self._file.open("a", newline="") as stream:
             csv.DictWriter(stream, self._columns).writerow(row)

@@ -15,7 +15,7 @@ from isis_env._jit import kernel
 from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
 from isis_env.deal import Deal
 from isis_env.game import IllegalActionError
-from isis_env.observation import FULL, Recall
+from isis_env.observation import Recall
 from isis_env.render import render_text
 from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
 
@@ -98,6 +98,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         self._episode = 0
         self._deal: Deal | None = None  # None until the first reset
         self._running = False
+        self._offender: int | None = None  # the seat that ended the game by an illegal action
 
     def observation_space(self, agent: str) -> spaces.Dict:
         """The same object at every call for one agent."""
@@ -167,9 +168,8 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             self._offender = self._seats[self.agent_selection]
             self._end(forfeit)
         else:
-            raise IllegalActionError(
-                f"action {action!r} of {self.agent_selection} is illegal; legal are {game.legal_actions(self._states[0])}"
-            )
+            legal = game.legal_actions(self._states[0])
+            raise IllegalActionError(f"action {action!r} of {self.agent_selection} is illegal; legal are {legal}")
         if self.render_mode == "human":
             self.render()
 
@@ -279,14 +279,14 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         self._deal = source
         self._deck, start = source.lay_out(self.config)
         self._states = game.new_state(self.config, start)
-        self._offender: int | None = None
+        self._offender = None
         self._running = True
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
-        self.infos = {agent: {} for agent in self.agents}
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._skip_agent_selection = None
         self.agent_selection = self.agents[start]
 

@@ -161,7 +161,7 @@ class IsisOsirisVecEnv(VecEnv):
         last = len(self.opponents) - 1
         self._opponent[slots] = np.minimum(np.searchsorted(self._cumulative, uniform, side="right"), last)
 
-    # What SB3 asks of a VecEnv beyond stepping. There is one object for all games, so indices select rows of one answer.
+    # What SB3 asks of a VecEnv beyond stepping. One object serves all games, so indices select rows of one answer.
 
     def close(self) -> None:
         """Nothing to release."""

@@ -1,0 +1,31 @@
+# `make train` and `make test` set up .venv by themselves; it is renewed when the requirements change.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: train test lint bench clean
+
+train: $(READY)
+	$(BIN)/python -m train configs/quickstart.yaml
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m tests.benchmarks
+
+clean:
+	rm -rf $(VENV)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[train,dev]'
+	touch $(READY)

@@ -1,0 +1,410 @@
+"""The batch engine: row by row what the AEC environment plays, and what it promises about errors, copies and threads."""
+
+import copy
+import hashlib
+import multiprocessing
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from naive import NaiveGame
+
+from isis_env import GameConfig, game, isis_osiris_v0
+from isis_env.batch import Batch, Turn
+from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN, IllegalActionError
+
+STANDARD = [GameConfig("standard", players, common) for players in (2, 3, 4) for common in (False, True)]
+SETTINGS = [*STANDARD, GameConfig("mini4"), GameConfig("mini3")]
+MIXED = [STANDARD[i] for i in (0, 3, 4, 1, 2, 5)] * 3
+DRAW = 36  # on the standard board
+BIG = 1600  # rows enough for three threads to share the work
+
+
+def name(config):
+    return f"{config.board}-{config.players}{'-common' if config.common_reserve else ''}"
+
+
+def aec(config, **settings):
+    return isis_osiris_v0.env(config.players, config.common_reserve, config.board, **settings)
+
+
+def aec_envs(configs, seeds, **settings):
+    envs = [aec(config, **settings) for config in configs]
+    for env, seed in zip(envs, seeds, strict=True):
+        env.reset(seed=seed)
+    return dict(enumerate(envs))
+
+
+def random_actions(turn, rng):
+    """Legal actions; even seats like stones and odd ones tiles, so that common reserves leave seats stuck."""
+    weights = turn.action_masks * rng.random(turn.action_masks.shape)
+    weights[:, -1] *= np.where(turn.seats % 2, 30.0, 0.1)
+    return weights.argmax(axis=1)
+
+
+def assert_same_view(turn, index, env):
+    agent = env.agent_selection
+    view = env.observe(agent)
+    assert agent == f"player_{turn.seats[index]}"
+    np.testing.assert_array_equal(turn.action_masks[index], view["action_mask"])
+    np.testing.assert_array_equal(turn.observations[index], view["observation"])
+
+
+def play_beside(batch, turn, envs, steps, seed=0):
+    """Random decisions in all rows; those with an AEC env (row -> env at the same point) must agree after each.
+
+    Returns how many games ended and how many turns were skipped in the rows that were compared.
+    """
+    rng = np.random.default_rng(seed)
+    ended = skips = 0
+    for row, env in envs.items():
+        assert_same_view(turn, row, env)
+    for _ in range(steps):
+        actions = random_actions(turn, rng)
+        turn = batch.step(actions)
+        assert turn.rewards.dtype == np.float64
+        assert turn.observations.dtype == np.float32
+        assert turn.action_masks.dtype == np.int8
+        for row, env in envs.items():
+            env.step(actions[row])
+            over = all(env.terminations.values())
+            assert turn.done[row] == over
+            np.testing.assert_array_equal(turn.rewards[row], [*env.rewards.values()] + [0] * (4 - env.config.players))
+            if over:
+                final = batch.final_states[row]
+                assert game.is_over(final)
+                assert game.scores(final) == env.scores()
+                assert game.skipped(final) == env.skipped
+                assert not batch.forfeited[row]
+                ended += 1
+                skips += len(env.skipped)
+                env.reset()
+            assert_same_view(turn, row, env)
+    return ended, skips
+
+
+def contents(batch):
+    """Every array of a batch that tells how its games stand, as bytes."""
+    arrays = (batch.states, batch.final_states, batch.forfeited, batch.seeds, batch.episodes)
+    return [array.tobytes() for array in arrays]
+
+
+def digest(batch, turn, steps, seed=0):
+    """A hash of everything that happens in the next random steps."""
+    rng = np.random.default_rng(seed)
+    seen = hashlib.sha256()
+    for _ in range(steps):
+        turn = batch.step(random_actions(turn, rng))
+        for array in (*turn, batch.final_states[turn.done]):
+            seen.update(array.tobytes())
+    return seen.hexdigest()
+
+
+def current_turn(batch):
+    """The pending decisions again, for a batch that may have lost its last `Turn`."""
+    decisions = batch.decisions()
+    n = batch.num_games
+    return Turn(
+        decisions.observations, decisions.action_masks, decisions.seats, np.zeros((n, 4)), np.zeros(n, np.bool_)
+    )
+
+
+# The same games as the AEC environment
+
+
+@pytest.mark.parametrize("reward", ["win", "margin"])
+@pytest.mark.parametrize("recall", [1, 2, "full"])
+@pytest.mark.parametrize("config", SETTINGS, ids=name)
+def test_rows_equal_aec_games(config, recall, reward):
+    """Seats, masks, observations and returns of three episodes and of what follows after auto-reset."""
+    batch = Batch(config, 3, recall=recall, reward=reward)
+    envs = aec_envs([config] * 3, range(40, 43), recall=recall, reward=reward)
+    ended, skips = play_beside(batch, batch.reset(seed=40), envs, 3 * 58)
+    assert ended >= 9
+    assert (skips > 0) == config.common_reserve  # stuck seats were among it
+
+
+@pytest.mark.parametrize("num_games", [1, 7, 1000, BIG])
+def test_batch_size_and_threads_change_nothing(num_games):
+    config = GameConfig("standard", 3, common_reserve=True)
+    seen = set()
+    for threads in (1, 2, 3):
+        batch = Batch(config, num_games, recall=1, threads=threads)
+        seen.add(digest(batch, batch.reset(seed=5), 70, seed=num_games))
+    assert len(seen) == 1, "the number of threads changes the games"
+
+    batch = Batch(config, num_games, recall=1, threads=3)
+    envs = {}
+    for row in {0, num_games // 3, num_games // 2, num_games - 1}:
+        envs[row] = aec(config, recall=1)
+        envs[row].reset(seed=5 + row)
+    ended, _ = play_beside(batch, batch.reset(seed=5), envs, 70, seed=num_games)
+    assert ended == len(envs)
+
+
+def test_rows_may_differ_in_players_and_variant():
+    batch = Batch(MIXED, recall=2, reward="margin")
+    envs = aec_envs(MIXED, range(9, 9 + len(MIXED)), recall=2, reward="margin")
+    ended, skips = play_beside(batch, batch.reset(seed=9), envs, 2 * 58)
+    assert ended >= 2 * len(MIXED)
+    assert skips > 0
+
+
+def test_reset_without_seed_is_the_next_episode():
+    batch = Batch(GameConfig(), 2, recall=1)
+    batch.reset(seed=0)  # seed 0 is a seed like any other
+    envs = aec_envs([GameConfig()] * 2, [0, 1])
+    for env in envs.values():
+        env.reset()
+    play_beside(batch, batch.reset(), envs, 60)
+    assert batch.episodes.tolist() == [2, 2]
+
+
+def test_first_reset_without_seed_is_fresh():
+    seeds = []
+    for _ in range(2):
+        batch = Batch(GameConfig("mini3"), 2)
+        batch.reset()
+        seeds += batch.seeds.tolist()
+    assert len(set(seeds)) == 4
+
+
+# What reset may be told
+
+
+def test_seeds_and_episodes_per_row():
+    seeds, episodes = [7, 2**64 - 1, 7, 0], [3, 1, 0, 2]
+    batch = Batch(GameConfig("mini4"), 4, recall=1)
+    envs = aec_envs(batch.configs, seeds)
+    for env, episode in zip(envs.values(), episodes, strict=True):
+        for _ in range(episode):
+            env.reset()
+    play_beside(batch, batch.reset(seed=seeds, episode=np.array(episodes)), envs, 60)
+
+
+def test_one_episode_number_for_all_rows():
+    batch = Batch(GameConfig("mini4"), 2, recall=1)
+    envs = aec_envs(batch.configs, [11, 12])
+    for env in envs.values():
+        env.reset()
+    play_beside(batch, batch.reset(seed=11, episode=1), envs, 30)
+
+
+@pytest.mark.parametrize("overrides", [("start_player",), ("deck",), ("start_player", "deck")], ids="+".join)
+def test_overrides_last_one_episode(overrides):
+    rng = np.random.default_rng(1)
+    given = {
+        "start_player": [config.players - 1 - row % 2 for row, config in enumerate(MIXED)],
+        "deck": np.array([rng.permutation(config.faces) for config in MIXED]),
+    }
+    given = {key: given[key] for key in overrides}
+    batch = Batch(MIXED, recall="full")
+    envs = aec_envs(MIXED, range(len(MIXED)), recall="full")
+    for row, env in envs.items():
+        env.reset(seed=row, options={key: values[row] for key, values in given.items()})
+    ended, _ = play_beside(batch, batch.reset(seed=0, **given), envs, 2 * 58)
+    assert ended >= 2 * len(MIXED)
+
+
+# Illegal actions
+
+
+@pytest.mark.parametrize("bad", [-1, 0, DRAW, DRAW + 1, 2**40, -(2**63)])
+@pytest.mark.parametrize("subset", [False, True])
+def test_illegal_action_raises_and_no_row_changes(bad, subset):
+    batch = Batch(MIXED)
+    turn = batch.reset(seed=3)
+    batch.step(np.zeros(len(MIXED), int))  # a stone on cell 0 in every row
+    turn = batch.step(np.full(len(MIXED), DRAW))  # so 0 is not free, and who holds a tile cannot draw
+    rows = np.arange(len(MIXED))[::-2] if subset else np.arange(len(MIXED))
+    actions = random_actions(turn, np.random.default_rng(0))[rows]
+    index = 4
+    actions[index] = bad
+    out = Turn(*(np.full_like(array[rows], 1) for array in turn))
+    before, untouched = contents(batch), copy.deepcopy(out)
+    with pytest.raises(IllegalActionError) as caught:
+        batch.step(actions, rows if subset else None, out)
+    message = str(caught.value)
+    legal = np.flatnonzero(turn.action_masks[rows[index]]).tolist()
+    assert f"row {rows[index]}:" in message
+    assert f"action {bad} " in message
+    assert str(legal) in message
+    assert "\n" not in message
+    assert contents(batch) == before, "an action was applied although another was illegal"
+    for array, same in zip(out, untouched, strict=True):
+        np.testing.assert_array_equal(array, same)
+    assert digest(batch, turn, 60) == digest(*replayed(), 60), "the games go on otherwise than without the error"
+
+
+def replayed():
+    """The batch of the test above without the illegal action."""
+    batch = Batch(MIXED)
+    batch.reset(seed=3)
+    batch.step(np.zeros(len(MIXED), int))
+    return batch, batch.step(np.full(len(MIXED), DRAW))
+
+
+@pytest.mark.parametrize("bad", [-3, 0, DRAW + 1])
+@pytest.mark.parametrize("reward", ["win", "margin"])
+def test_illegal_action_loses_its_own_game_only(reward, bad):
+    batch = Batch(MIXED, recall=1, reward=reward, illegal="lose")
+    envs = aec_envs(MIXED, range(len(MIXED)), recall=1, reward=reward, illegal="lose")
+    batch.reset(seed=0)
+    turn = batch.step(np.zeros(len(MIXED), int))
+    actions = random_actions(turn, np.random.default_rng(0))
+    offending = np.arange(len(MIXED)) % 3 == 0
+    actions[offending] = bad
+    before = batch.states.copy()
+    turn = batch.step(actions)
+
+    np.testing.assert_array_equal(turn.done, offending)
+    np.testing.assert_array_equal(batch.forfeited, offending)
+    np.testing.assert_array_equal(batch.final_states[offending], before[offending])  # the action is not applied
+    for row, env in envs.items():
+        env.step(0)
+        env.step(int(actions[row]))
+        np.testing.assert_array_equal(turn.rewards[row], [*env.rewards.values()] + [0] * (4 - env.config.players))
+        if offending[row]:
+            env.reset()
+    play_beside(batch, turn, envs, 60)  # next games are not poisoned, and the flag goes with the next end
+    assert not batch.forfeited.any()
+
+
+# Some rows, given arrays
+
+
+def test_stepping_some_rows_in_any_order():
+    together, apart = Batch(MIXED, recall=1), Batch(MIXED, recall=1)
+    turn = together.reset(seed=2)
+    apart.reset(seed=2)
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        actions = random_actions(turn, rng)
+        turn = together.step(actions)
+        left, right = np.array_split(rng.permutation(len(MIXED)), 2)
+        for rows in (left, right):
+            before = apart.states.copy()
+            part = apart.step(actions[rows], rows)
+            for array, whole in zip(part, turn, strict=True):
+                np.testing.assert_array_equal(array, whole[rows])
+            others = np.setdiff1d(np.arange(len(MIXED)), rows)
+            np.testing.assert_array_equal(apart.states[others], before[others])
+        assert contents(apart) == contents(together)
+
+
+def test_no_rows_is_no_step():
+    batch = Batch(GameConfig(), 3)
+    batch.reset(seed=0)
+    before = contents(batch)
+    turn = batch.step(np.empty(0, int), np.empty(0, int))
+    assert [len(array) for array in turn] == [0] * 5
+    assert len(batch.decisions(np.empty(0, int))) == 0
+    assert contents(batch) == before
+
+
+def test_out_is_what_is_written():
+    batch, twin = Batch(MIXED), Batch(MIXED)
+    turn = batch.reset(seed=4)
+    twin.reset(seed=4)
+    out = Turn(*(np.empty_like(array) for array in turn))
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        actions = random_actions(turn, rng)
+        turn = batch.step(actions)
+        for array in out:
+            array.fill(1)  # what an earlier step left must not show through
+        returned = twin.step(actions, out=out)
+        for given, back, fresh in zip(out, returned, turn, strict=True):
+            assert back is given
+            np.testing.assert_array_equal(given, fresh)
+
+
+def test_arrays_are_fresh_without_out():
+    batch = Batch(GameConfig("mini3"), 5)
+    turns = [batch.reset(seed=0)]
+    copies = [copy.deepcopy(turns[0])]
+    for _ in range(20):
+        turns.append(batch.step(random_actions(turns[-1], np.random.default_rng(0))))
+        copies.append(copy.deepcopy(turns[-1]))
+    for turn, kept in zip(turns, copies, strict=True):
+        for array, as_it_was in zip(turn, kept, strict=True):
+            np.testing.assert_array_equal(array, as_it_was)
+
+
+def test_steps_from_lists_and_small_integers():
+    batch, twin = Batch(GameConfig(), 2), Batch(GameConfig(), 2)
+    batch.reset(seed=0)
+    twin.reset(seed=0)
+    batch.step([3, 4], rows=[1, 0])
+    twin.step(np.array([4, 3], np.uint8))
+    assert contents(batch) == contents(twin)
+
+
+# Errors
+
+BAD_SETTINGS = {
+    "num_games=0": lambda: Batch(GameConfig(), 0),
+    "num_games=-2": lambda: Batch(GameConfig(), -2),
+    "num_games=1.5": lambda: Batch(GameConfig(), 1.5),
+    "num_games=True": lambda: Batch(GameConfig(), True),
+    "num_games=None": lambda: Batch(GameConfig()),
+    "num_games=3": lambda: Batch([GameConfig()] * 2, 3),
+    "0": lambda: Batch([]),
+    "mini3, standard": lambda: Batch([GameConfig("mini3"), GameConfig()]),
+    "recall=0": lambda: Batch(GameConfig(), 1, recall=0),
+    "recall='all'": lambda: Batch(GameConfig(), 1, recall="all"),
+    "reward='score'": lambda: Batch(GameConfig(), 1, reward="score"),
+    "illegal='ignore'": lambda: Batch(GameConfig(), 1, illegal="ignore"),
+    "threads=0": lambda: Batch(GameConfig(), 1, threads=0),
+    "threads=2.0": lambda: Batch(GameConfig(), 1, threads=2.0),
+}
+
+
+@pytest.mark.parametrize("named", BAD_SETTINGS)
+def test_wrong_settings(named):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        BAD_SETTINGS[named]()
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+DECK = list(GameConfig().faces)
+TWO_OF_THREE = {  # a `Turn` of too few rows, cut from a larger one
+    "observations": np.ones((3, 277), np.float32)[:2],
+}
+BAD_CALLS = {  # what the message must name -> a call on a batch of a 2-, a 3- and a 4-player game
+    "seed=-1": lambda b: b.reset(seed=-1),
+    "seed=1.5": lambda b: b.reset(seed=1.5),
+    "seed=True": lambda b: b.reset(seed=True),
+    "seed='7'": lambda b: b.reset(seed="7"),
+    "18446744073709551616": lambda b: b.reset(seed=2**64 - 2),  # of the last row
+    "seed[1]=-5": lambda b: b.reset(seed=[1, -5, 3]),
+    "seed[2]=0.5": lambda b: b.reset(seed=[1, 2, 0.5]),
+    "seed: 2 given": lambda b: b.reset(seed=[1, 2]),
+    "episode=-1": lambda b: b.reset(seed=0, episode=-1),
+    "episode[0]=-4": lambda b: b.reset(seed=0, episode=[-4, 0, 0]),
+    "start_player[0]=2": lambda b: b.reset(seed=0, start_player=[2, 2, 2]),
+    "start_player[2]=-1": lambda b: b.reset(seed=0, start_player=[0, 0, -1]),
+    "start_player=1": lambda b: b.reset(seed=0, start_player=1),
+    "start_player: 4 given": lambda b: b.reset(seed=0, start_player=[0] * 4),
+    "deck[1]=": lambda b: b.reset(seed=0, deck=[DECK, DECK[:-1], DECK]),
+    "deck[2]=": lambda b: b.reset(seed=0, deck=np.array([DECK, DECK, [1] * 22])),
+    "deck: 1 given": lambda b: b.reset(seed=0, deck=[DECK]),
+    "(2,)": lambda b: b.step([0, 0]),
+    "()": lambda b: b.step(0),
+    "(3, 1)": lambda b: b.step([[0], [0], [0]]),
+    "float64": lambda b: b.step([0.0, 1.0, 2.0]),
+    "bool": lambda b: b.step(np.ones(3, bool)),
+    "(1,)": lambda b: b.step([0], rows=[0, 1]),
+    "rows=2": lambda b: b.step(0, rows=2),
+    "3": lambda b: b.step([0, 0], rows=[0, 3]),
+    "-1": lambda b: b.step([0, 0], rows=[0, -1]),
+    "rows: 1 ": lambda b: b.step([0, 1], rows=[1, 1]),
+    "rows of type float64": lambda b: b.step([0], rows=[0.5]),
+    "rows of type bool": lambda b: b.step([0, 1, 2], rows=[False, True, True]),
+    "decisions rows=2": lambda b: b.decisions(2),
+    "decisions 3": lambda b: b.decisions([3]),
+    "decisions -1": lambda b: b.decisions([-1]),
+    "decisions recall=0": lambda b: b.decisions(recall=0),
+}
