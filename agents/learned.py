@@ -38,6 +38,7 @@ class NetworkAgent:
         if not temperature > 0:
             raise ValueError(f"temperature={temperature!r}: must be > 0")
         self.network = network
+        self.board = network.board
         self.recall = recall
         self.sample = sample
         self.temperature = temperature

@@ -6,6 +6,8 @@ the board's mean. Every cell then gives its placement logit, and the mean gives 
 network commutes with the board's eight symmetries by construction, and one size fits all boards.
 """
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -25,6 +27,7 @@ class BoardNetwork(nn.Module):
 
     def __init__(self, board: str = "standard", channels: int = 48, rounds: int = 2) -> None:
         super().__init__()
+        self.board = board
         side = BOARDS[board].side
         self.cells = side * side
         features = observation_size(board) - CELL_PLANES * self.cells
@@ -37,10 +40,13 @@ class BoardNetwork(nn.Module):
         self.summary = nn.Linear(channels + features, channels)
         self.draw = nn.Linear(channels, 1)
         self.value = nn.Linear(channels, 1)
-        # Small last layers: an untrained policy is near uniform and an untrained value near zero.
+        # Small last layers: an untrained policy draws about every other time and is near uniform over the cells, and an
+        # untrained value is near zero. From a policy uniform over all actions, which hardly ever draws, learning to draw
+        # takes long.
         for head in (self.placement, self.draw, self.value):
             nn.init.orthogonal_(head.weight, gain=0.01)
             nn.init.zeros_(head.bias)
+        nn.init.constant_(self.draw.bias, math.log(self.cells))
 
     def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         planes = observations[:, : CELL_PLANES * self.cells].view(-1, CELL_PLANES, self.cells)

@@ -1,28 +1,25 @@
-"""The batch engine: row by row what the AEC environment plays, and what it promises about errors, copies and threads."""
+"""The batch engine: row by row what the AEC environment plays; errors, copies, threads, and what agents are given."""
 
 import copy
 import hashlib
+import itertools
 import multiprocessing
 import pickle
+import random
 from collections import Counter
 
 import numpy as np
 import pytest
+from conftest import ALL_FORMS, STANDARD_FORMS, form_id, random_deal
 from naive import NaiveGame
 
 from isis_env import GameConfig, game, isis_osiris_v0
 from isis_env.batch import Batch, Turn
 from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN, IllegalActionError
 
-STANDARD = [GameConfig("standard", players, common) for players in (2, 3, 4) for common in (False, True)]
-SETTINGS = [*STANDARD, GameConfig("mini4"), GameConfig("mini3")]
-MIXED = [STANDARD[i] for i in (0, 3, 4, 1, 2, 5)] * 3
+MIXED = [STANDARD_FORMS[i] for i in (0, 3, 4, 1, 2, 5)] * 3
 DRAW = 36  # on the standard board
 BIG = 1600  # rows enough for three threads to share the work
-
-
-def name(config):
-    return f"{config.board}-{config.players}{'-common' if config.common_reserve else ''}"
 
 
 def aec(config, **settings):
@@ -101,21 +98,12 @@ def digest(batch, turn, steps, seed=0):
     return seen.hexdigest()
 
 
-def current_turn(batch):
-    """The pending decisions again, for a batch that may have lost its last `Turn`."""
-    decisions = batch.decisions()
-    n = batch.num_games
-    return Turn(
-        decisions.observations, decisions.action_masks, decisions.seats, np.zeros((n, 4)), np.zeros(n, np.bool_)
-    )
-
-
 # The same games as the AEC environment
 
 
 @pytest.mark.parametrize("reward", ["win", "margin"])
 @pytest.mark.parametrize("recall", [1, 2, "full"])
-@pytest.mark.parametrize("config", SETTINGS, ids=name)
+@pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
 def test_rows_equal_aec_games(config, recall, reward):
     """Seats, masks, observations and returns of three episodes and of what follows after auto-reset."""
     batch = Batch(config, 3, recall=recall, reward=reward)
@@ -370,41 +358,304 @@ def test_wrong_settings(named):
 
 
 DECK = list(GameConfig().faces)
-TWO_OF_THREE = {  # a `Turn` of too few rows, cut from a larger one
-    "observations": np.ones((3, 277), np.float32)[:2],
-}
-BAD_CALLS = {  # what the message must name -> a call on a batch of a 2-, a 3- and a 4-player game
-    "seed=-1": lambda b: b.reset(seed=-1),
-    "seed=1.5": lambda b: b.reset(seed=1.5),
-    "seed=True": lambda b: b.reset(seed=True),
-    "seed='7'": lambda b: b.reset(seed="7"),
-    "18446744073709551616": lambda b: b.reset(seed=2**64 - 2),  # of the last row
-    "seed[1]=-5": lambda b: b.reset(seed=[1, -5, 3]),
-    "seed[2]=0.5": lambda b: b.reset(seed=[1, 2, 0.5]),
-    "seed: 2 given": lambda b: b.reset(seed=[1, 2]),
-    "episode=-1": lambda b: b.reset(seed=0, episode=-1),
-    "episode[0]=-4": lambda b: b.reset(seed=0, episode=[-4, 0, 0]),
-    "start_player[0]=2": lambda b: b.reset(seed=0, start_player=[2, 2, 2]),
-    "start_player[2]=-1": lambda b: b.reset(seed=0, start_player=[0, 0, -1]),
-    "start_player=1": lambda b: b.reset(seed=0, start_player=1),
-    "start_player: 4 given": lambda b: b.reset(seed=0, start_player=[0] * 4),
-    "deck[1]=": lambda b: b.reset(seed=0, deck=[DECK, DECK[:-1], DECK]),
-    "deck[2]=": lambda b: b.reset(seed=0, deck=np.array([DECK, DECK, [1] * 22])),
-    "deck: 1 given": lambda b: b.reset(seed=0, deck=[DECK]),
-    "(2,)": lambda b: b.step([0, 0]),
-    "()": lambda b: b.step(0),
-    "(3, 1)": lambda b: b.step([[0], [0], [0]]),
-    "float64": lambda b: b.step([0.0, 1.0, 2.0]),
-    "bool": lambda b: b.step(np.ones(3, bool)),
-    "(1,)": lambda b: b.step([0], rows=[0, 1]),
-    "rows=2": lambda b: b.step(0, rows=2),
-    "3": lambda b: b.step([0, 0], rows=[0, 3]),
-    "-1": lambda b: b.step([0, 0], rows=[0, -1]),
-    "rows: 1 ": lambda b: b.step([0, 1], rows=[1, 1]),
-    "rows of type float64": lambda b: b.step([0], rows=[0.5]),
-    "rows of type bool": lambda b: b.step([0, 1, 2], rows=[False, True, True]),
-    "decisions rows=2": lambda b: b.decisions(2),
-    "decisions 3": lambda b: b.decisions([3]),
-    "decisions -1": lambda b: b.decisions([-1]),
-    "decisions recall=0": lambda b: b.decisions(recall=0),
-}
+ONES = np.array([[1] * 22] * 3, np.int8)
+BAD_CALLS = [  # (what the message must name, a call on a batch of a 2-, a 3- and a 4-player game)
+    ("seed=-1", lambda b: b.reset(seed=-1)),
+    ("seed=1.5", lambda b: b.reset(seed=1.5)),
+    ("seed=True", lambda b: b.reset(seed=True)),
+    ("seed[0]='7'", lambda b: b.reset(seed="789")),
+    ("18446744073709551616", lambda b: b.reset(seed=2**64 - 2)),  # would be the seed of the last row
+    ("seed[1]=-5", lambda b: b.reset(seed=[1, -5, 3])),
+    ("seed[2]=0.5", lambda b: b.reset(seed=[1, 2, 0.5])),
+    ("seed: 2", lambda b: b.reset(seed=[1, 2])),
+    ("episode=-1", lambda b: b.reset(seed=0, episode=-1)),
+    ("episode=1.5", lambda b: b.reset(seed=0, episode=1.5)),
+    ("episode[0]=-4", lambda b: b.reset(seed=0, episode=[-4, 0, 0])),
+    ("start_player[0]=2", lambda b: b.reset(seed=0, start_player=[2, 2, 2])),
+    ("start_player[2]=-1", lambda b: b.reset(seed=0, start_player=[0, 0, -1])),
+    ("start_player=1", lambda b: b.reset(seed=0, start_player=1)),
+    ("start_player: 4", lambda b: b.reset(seed=0, start_player=[0] * 4)),
+    ("deck[1]=", lambda b: b.reset(seed=0, deck=[DECK, DECK[:-1], DECK])),
+    ("deck[0]=", lambda b: b.reset(seed=0, deck=ONES)),
+    ("deck: 1", lambda b: b.reset(seed=0, deck=[DECK])),
+    ("(2,)", lambda b: b.step([0, 0])),
+    ("()", lambda b: b.step(0)),
+    ("(3, 1)", lambda b: b.step([[0], [0], [0]])),
+    ("float64", lambda b: b.step([0.0, 1.0, 2.0])),
+    ("bool", lambda b: b.step(np.ones(3, bool))),
+    ("(1,)", lambda b: b.step([0], rows=[0, 1])),
+    ("2", lambda b: b.step(0, rows=2)),
+    ("3", lambda b: b.step([0, 0], rows=[0, 3])),
+    ("-1", lambda b: b.step([0, 0], rows=[0, -1])),
+    ("1", lambda b: b.step([0, 1], rows=[1, 1])),
+    ("float", lambda b: b.step([0], rows=[0.5])),
+    ("bool", lambda b: b.step([0, 1, 2], rows=[False, True, True])),
+    ("2", lambda b: b.decisions(2)),
+    ("3", lambda b: b.decisions([3])),
+    ("-1", lambda b: b.decisions([-1])),
+    ("float", lambda b: b.decisions([0.5])),
+    ("recall=0", lambda b: b.decisions(recall=0)),
+]
+
+
+@pytest.mark.parametrize(("named", "call"), BAD_CALLS, ids=lambda value: value if isinstance(value, str) else "")
+def test_wrong_arguments(named, call):
+    batch = Batch(STANDARD_FORMS[::2])
+    batch.reset(seed=5)
+    before = contents(batch)
+    with pytest.raises((TypeError, ValueError, IndexError)) as caught:
+        call(batch)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert contents(batch) == before
+
+
+@pytest.mark.parametrize("field", Turn._fields)
+@pytest.mark.parametrize("wrong", ["rows", "type", "axes"])
+def test_out_that_does_not_fit(field, wrong):
+    """Written to unchecked it would be memory of somebody else."""
+    batch = Batch(GameConfig(), 3)
+    out = copy.deepcopy(batch.reset(seed=0))
+    array = getattr(out, field)
+    unfit = {
+        "rows": np.zeros((9, *array.shape[1:]), array.dtype)[:2],
+        "type": array.astype(np.float32 if array.dtype == np.float64 else np.float64),
+        "axes": array[0],
+    }
+    before = contents(batch)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        batch.step([0, 1, 2], out=out._replace(**{field: unfit[wrong]}))
+    assert field in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert contents(batch) == before
+
+
+def test_before_reset():
+    batch = Batch(GameConfig(), 2)
+    for call in (lambda: batch.step([0, 0]), batch.decisions):
+        with pytest.raises(RuntimeError, match="reset"):
+            call()
+
+
+# Copies, other processes
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_copies_play_on_identically(duplicate):
+    batch = Batch(MIXED, recall=2, reward="margin")
+    turn = batch.reset(seed=6, deck=[config.faces for config in MIXED])  # a deck that the seeds do not tell
+    rng = np.random.default_rng(7)
+    for _ in range(29):
+        turn = batch.step(random_actions(turn, rng))
+    assert len(set(batch.states["held"].tolist())) > 2, "some rows should be in mid-draw"
+    before = contents(batch)
+    twin = duplicate(batch)
+    seen = digest(twin, turn, 100)
+    assert contents(batch) == before, "the copy shares memory with the batch"
+    assert digest(batch, turn, 100) == seen
+    assert contents(twin) == contents(batch)
+
+
+def _play_and_send(pipe, batch, turn):
+    pipe.send(digest(batch, turn, 30))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_works_in_child_processes(method):
+    """In a child of a parent whose threads have been at work already."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this platform cannot {method}")
+    batch = Batch(GameConfig("mini4"), BIG, threads=3)
+    turn = batch.reset(seed=8)
+    for _ in range(5):
+        turn = batch.step(random_actions(turn, np.random.default_rng(0)))
+    context = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_play_and_send, args=(theirs, batch, turn))
+    child.start()
+    theirs.close()
+    try:
+        assert ours.poll(60), "the child hangs"
+        seen = ours.recv()
+    finally:
+        child.kill()
+        child.join()
+    assert seen == digest(batch, turn, 30)
+
+
+# What agents are given
+
+
+@pytest.mark.parametrize("recall", [1, 2, "full"])
+@pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
+def test_decisions_hold_what_the_seat_may_know(config, recall):
+    """Against the slow twin: under recall k only the faces in the window, no scores, no history; else everything."""
+    rng = random.Random(1)
+    twins = [
+        NaiveGame(config.board, config.players, config.common_reserve, *random_deal(config, rng)) for _ in range(4)
+    ]
+    decks = [[*twin.common_pile, *itertools.chain(*twin.own_piles)] for twin in twins]
+    decks = [[*deck, *(Counter(config.faces) - Counter(deck)).elements()] for deck in decks]  # the box is unseen
+    batch = Batch(config, len(twins), recall=recall)
+    turn = batch.reset(seed=0, start_player=[twin.seat for twin in twins], deck=decks)
+    choices = np.random.default_rng(2)
+    while not turn.done.any():
+        decisions = batch.decisions(recall=recall)
+        np.testing.assert_array_equal(decisions.observations, turn.observations)
+        np.testing.assert_array_equal(decisions.action_masks, turn.action_masks)
+        np.testing.assert_array_equal(decisions.seats, turn.seats)
+        for twin, state in zip(twins, decisions.states, strict=True):
+            assert_knows(state, twin, recall)
+        if recall == "full":
+            np.testing.assert_array_equal(decisions.states, batch.states)
+        actions = random_actions(turn, choices)
+        turn = batch.step(actions)
+        for twin, action in zip(twins, actions.tolist(), strict=True):
+            twin.step(action)
+        over = [twin.over for twin in twins]
+        assert turn.done.tolist() == over
+        if any(over):  # games end at different decisions; the others need not go on
+            for twin, final in zip(np.array(twins)[over], batch.final_states[over], strict=True):
+                assert game.scores(final) == twin.scores()
+
+
+def assert_knows(state, twin, recall):
+    visible = twin.visible(twin.seat, recall)
+    board, faces = [], []
+    for cell, piece in enumerate(twin.board):
+        kind, value = piece or ("nothing", NOTHING)
+        board.append({"nothing": EMPTY, "stone": value, "tile": TILE}[kind])
+        faces.append(visible.get(cell, UNKNOWN) if kind == "tile" else NOTHING)
+    assert state.board[: twin.cells].tolist() == board
+    assert state.face[: twin.cells].tolist() == faces
+    assert state.seat == twin.seat
+    assert state.held == (twin.held or NOTHING)
+    assert state.stones[: twin.players].tolist() == twin.stones
+    assert (
+        state.pile[: twin.players].tolist()
+        == ([twin.reserve, 0, 0, 0] if twin.common_reserve else twin.tiles)[: twin.players]
+    )
+
+    unseen = Counter(twin.faces)
+    unseen.subtract([*visible.values(), *([twin.held] if twin.held else [])])
+    odds = np.empty(9)
+    game.outcomes(state, odds)
+    total = sum(unseen.values())
+    np.testing.assert_allclose(odds, [unseen[face] / total if total else 0 for face in range(-4, 5)])
+
+    placed = len(twin.history)
+    scores, order = state.score[: twin.players].tolist(), state.order[:placed].tolist()
+    placer = state.placer[:placed].tolist()
+    if recall == "full":
+        assert scores == twin.scores()
+        assert list(zip(placer, order, strict=True)) == twin.history
+    else:
+        assert set(scores + order + placer) == {UNKNOWN}
+
+
+def decisions_after(batch, actions, recall, **reset):
+    batch.reset(seed=0, **reset)
+    for action in actions:
+        batch.step([action])
+    return batch.decisions(recall=recall)
+
+
+def same_decisions(one, two):
+    return all(
+        getattr(one, field).tobytes() == getattr(two, field).tobytes()
+        for field in ("states", "observations", "action_masks", "seats", "games", "first", "seeds")
+    )
+
+
+def test_undrawn_and_forgotten_tiles_do_not_show():
+    """Two tiles swap places in the deck: no difference while both are undrawn or, under recall 1, out of sight."""
+    batch = Batch(GameConfig(), 1)
+    deck = [4, -4, *sorted(set(DECK) - {4, -4}), *[1, 2, 2, 2, 2, 2, 3, -1, -2, -2, -2, -2, -2, -3]]
+    swapped = [-4, 4, *deck[2:]]
+    unlike = {"undrawn": [0, 1], "held": [DRAW], "shown": [DRAW, 0, 1, DRAW, 2], "gone": [DRAW, 0, 1, DRAW, 2, 3, 4, 5]}
+    same = {}
+    for moment, actions in unlike.items():
+        for recall in (1, "full"):
+            pair = [decisions_after(batch, actions, recall, start_player=[0], deck=[d]) for d in (deck, swapped)]
+            same[moment, recall] = same_decisions(*pair)
+    assert [key for key, value in same.items() if value] == [("undrawn", 1), ("undrawn", "full"), ("gone", 1)]
+
+
+def test_first_is_true_once_per_seat_and_game():
+    batch = Batch(MIXED)
+    turn = batch.reset(seed=1)
+    rng = np.random.default_rng(0)
+    met = set()
+    for _ in range(130):
+        decisions = batch.decisions()
+        for row, (seat, first) in enumerate(zip(decisions.seats, decisions.first, strict=True)):
+            key = row, int(batch.episodes[row]), int(seat)
+            assert first == (key not in met)
+            met.add(key)
+        turn = batch.step(random_actions(turn, rng))
+    assert max(episode for _, episode, _ in met) == 2
+
+
+def test_decision_seeds_are_fresh():
+    batch = Batch(MIXED)
+    turn = batch.reset(seed=1)
+    rng = np.random.default_rng(0)
+    seeds = []
+    for _ in range(130):
+        decisions = batch.decisions()
+        assert decisions.seeds.dtype == np.uint64
+        seeds += decisions.seeds.tolist()
+        assert (batch.decisions().seeds == decisions.seeds).all()  # asking twice changes nothing
+        turn = batch.step(random_actions(turn, rng))
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_decision_seeds_come_from_seed_episode_seat_and_decision_alone():
+    """Other neighbours, another row, other moves: the same seeds."""
+    alone = Batch(GameConfig(players=3), 1)
+    among = Batch(MIXED, recall=1, threads=2)
+    row = 8
+    assert among.configs[row].players == 4
+    seeds = np.arange(100, 100 + len(MIXED))
+    seeds[row] = 7
+    alone.reset(seed=7, episode=2, start_player=[1])
+    among.reset(seed=seeds, episode=2, start_player=[1] * len(MIXED))
+    for decision in range(6):  # seats 1, 1, 2, 2, 0, 0 by drawing and placing; then the games part
+        one, many = alone.decisions(), among.decisions()
+        if decision < 4:
+            assert one.seats[0] == many.seats[row]
+            assert one.seeds[0] == many.seeds[row]
+            assert one.seeds[0] not in np.delete(many.seeds, row)
+        else:
+            assert one.seats[0] != many.seats[row]
+            assert one.seeds[0] != many.seeds[row]
+        alone.step([DRAW if decision % 2 == 0 else decision])
+        among.step([DRAW if decision % 2 == 0 else 20 + decision] * len(MIXED))
+
+
+def test_decisions_of_some_rows_and_their_indexing():
+    batch = Batch(MIXED, recall=1)
+    turn = batch.reset(seed=1)
+    for _ in range(20):
+        turn = batch.step(random_actions(turn, np.random.default_rng(0)))
+    rows = np.array([5, 2, 11])
+    everything = batch.decisions(recall=2)
+    assert len(everything) == len(MIXED)
+    assert everything.games.tolist() == list(range(len(MIXED)))
+    some = batch.decisions(rows, recall=2)
+    assert len(some) == 3
+    assert same_decisions(some, everything[rows])
+    assert same_decisions(some[1:], everything[[2, 11]])
+    assert same_decisions(everything[everything.games == 5], some[:1])
+
+
+def test_agents_cannot_spoil_the_batch():
+    batch = Batch(GameConfig(), 3)
+    turn = batch.reset(seed=1)
+    twin = copy.deepcopy(batch)
+    decisions = batch.decisions()
+    for array in (decisions.observations, decisions.action_masks, decisions.seats, decisions.games, decisions.seeds):
+        array[:] = 0
+    decisions.states["board"] = TILE
+    assert batch.decisions().games.tolist() == [0, 1, 2]
+    assert digest(batch, turn, 60) == digest(twin, turn, 60)

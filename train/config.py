@@ -171,7 +171,7 @@ def read_config(file: Path, overrides: list[str]) -> TrainConfig:
     parser = _parser()
     config = _parse(lambda: parser.parse_object(given), str(file))
     config = _parse(lambda: parser.parse_args(overrides, namespace=config), "command line")
-    built = TrainConfig(**parser.instantiate_classes(config).as_dict())
+    built = TrainConfig(**parser.instantiate(config).as_dict())
     _check_values(built, str(file))
     return built
 
@@ -215,8 +215,11 @@ def _check_keys(given: dict[str, Any], known: dict[str, Any], source: str, path:
             hint = f"did you mean {path + near[0]!r}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"{source}: unknown key {path + head!r}; {hint}")
         below = {rest: value} if rest else value
-        if known[head] is not None and isinstance(below, dict):
-            _check_keys(below, known[head], source, f"{path}{head}.")
+        if known[head] is None or below is None:
+            continue
+        if not isinstance(below, dict):
+            raise ConfigError(f"{source}: {path + head}={below!r} must hold keys: {', '.join(known[head])}")
+        _check_keys(below, known[head], source, f"{path}{head}.")
 
 
 def _check_values(config: TrainConfig, source: str) -> None:

@@ -193,8 +193,8 @@ def print_table(evaluation: Evaluation, console: Console | None = None) -> None:
     variant = "common reserve" if e.common_reserve else "personal reserves"
     title = f"{e.board}, {e.players} players, {variant}: {e.games} games in {e.blocks} blocks, seed {e.seed}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("agent", overflow="fold")
-    for heading in ("score rate", "95 % interval", "win/draw/loss %", "margin", "by turn", "illegal"):
+    table.add_column("agent", overflow="fold", min_width=10)
+    for heading in ("score", "95 % interval", "w/d/l %", "margin", "by turn", "illegal"):
         table.add_column(heading, justify="right", no_wrap=True)
     for r in e.agents:
         table.add_row(
@@ -206,7 +206,10 @@ def print_table(evaluation: Evaluation, console: Console | None = None) -> None:
             " ".join(f"{rate:.2f}" for rate in r.by_turn),
             str(r.illegal),
         )
-    (console or Console()).print(table)
+    console = console or Console()
+    if not console.is_terminal:
+        console.width = 110  # a log file has no width of its own
+    console.print(table)
 
 
 def write_json(evaluations: Evaluation | Sequence[Evaluation], file: Path) -> None:

@@ -1,0 +1,66 @@
+"""The kernel cache: warm starts are right, and a changed source is never served stale."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isis_env
+
+PACKAGE = Path(isis_env.__file__).parent
+
+PLAY = """
+import numpy as np
+from isis_env import _jit, notation
+from isis_env.batch import Batch
+from isis_env.config import GameConfig
+batch = Batch(GameConfig("mini3"), 3)
+turn = batch.reset(5)
+while not turn.done.any():
+    turn = batch.step(turn.action_masks.argmax(axis=1))
+print(_jit.CACHE_FOLDER)
+print(batch.final_states["score"][:, :2].ravel().tolist())
+"""
+
+
+@pytest.fixture
+def copy(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "isis_env", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def play(folder: Path, **environment: str) -> tuple[Path, str]:
+    """Play with the copy of the package in `folder`: where its kernels are cached, and the scores."""
+    env = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "user"), **environment}
+    env.pop("NUMBA_CACHE_DIR", None)
+    run = subprocess.run([sys.executable, "-c", PLAY], env=env, cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    cache, scores = run.stdout.splitlines()
+    return Path(cache), scores
+
+
+def test_a_second_process_uses_the_cache_and_a_changed_kernel_source_does_not(copy):
+    cache, scores = play(copy)
+    assert cache.parent == copy / "isis_env" / "__pycache__"
+    files = {file: file.stat().st_mtime_ns for file in cache.rglob("*.nbc")}
+    assert files
+    assert play(copy) == (cache, scores)
+    assert files == {file: file.stat().st_mtime_ns for file in cache.rglob("*.nbc")}, "nothing was compiled again"
+
+    game = copy / "isis_env" / "game.py"
+    text = game.read_text()
+    assert "s.score[owner] += s.face[cell]" in text
+    game.write_text(text.replace("s.score[owner] += s.face[cell]", "s.score[owner] += 5 * s.face[cell]"))
+    changed_cache, changed_scores = play(copy)
+    assert changed_cache != cache
+    assert changed_scores != scores, "batch.py did not change, but what it inlines did"
+
+
+def test_a_package_that_cannot_be_written_caches_in_the_users_folder(copy):
+    (copy / "isis_env" / "__pycache__").write_text("")  # a file where the folder would be
+    cache, _ = play(copy, PYTHONDONTWRITEBYTECODE="1")
+    assert cache.parent == copy / "user" / "isis_env"
+    assert list(cache.rglob("*.nbc"))
