@@ -40,8 +40,8 @@ class BoardNetwork(nn.Module):
         self.summary = nn.Linear(channels + features, channels)
         self.draw = nn.Linear(channels, 1)
         self.value = nn.Linear(channels, 1)
-        # Small last layers: an untrained policy draws about every other time and is near uniform over the cells, and an
-        # untrained value is near zero. From a policy uniform over all actions, which hardly ever draws, learning to draw
+        # Small last layers: an untrained policy draws about every other time and is near uniform over the cells, an
+        # untrained value near zero. From a policy uniform over all actions, which hardly ever draws, learning to draw
         # takes long.
         for head in (self.placement, self.draw, self.value):
             nn.init.orthogonal_(head.weight, gain=0.01)

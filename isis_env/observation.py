@@ -71,6 +71,17 @@ _GLOBALS = _SCORES + MAX_PLAYERS
 
 CELL_PLANES = MAX_PLAYERS + 2  # a plane of stones per relative seat, face-down tiles, faces
 
+# Index piece - EMPTY: the plane that shows a piece to a seat, [players, seat, piece], and what is written there. An
+# empty cell writes its zero to some plane.
+_PLANE = np.zeros((MAX_PLAYERS + 1, MAX_PLAYERS, TILE - EMPTY + 1), np.int64)
+_PLANE[:, :, TILE - EMPTY] = MAX_PLAYERS
+for _players in range(2, MAX_PLAYERS + 1):
+    for _seat in range(_players):
+        for _owner in range(_players):
+            _PLANE[_players, _seat, _owner - EMPTY] = (_owner - _seat) % _players
+_FILLED = np.ones(TILE - EMPTY + 1, np.float32)
+_FILLED[0] = 0.0
+
 
 @cache
 def layout(board: str = "standard") -> dict[str, Part]:
@@ -157,15 +168,15 @@ def observe(s, seat, recall, out):
     rest = faces + cells
     out[:] = 0.0
 
+    # Which piece lies where is anybody's guess to a branch predictor; tables do without one.
     for cell in range(cells):
-        piece = s.board[cell]
-        if piece == TILE:
-            out[tiles + cell] = 1.0
-            if recall == FULL and s.face[cell] != UNKNOWN:
-                out[faces + cell] = s.face[cell] / FACE_SCALE
-        elif piece != EMPTY:
-            out[_relative(s, piece, seat) * cells + cell] = 1.0
-    if recall != FULL:
+        piece = s.board[cell] - EMPTY
+        out[_PLANE[s.players, seat, piece] * cells + cell] = _FILLED[piece]
+    if recall == FULL:
+        for cell in range(cells):
+            face = s.face[cell]
+            out[faces + cell] = 0.0 if face == UNKNOWN else face / FACE_SCALE
+    else:
         for turn in range(_first_visible(s, seat, recall), s.placed):
             cell = s.order[turn]
             out[faces + cell] = s.face[cell] / FACE_SCALE
