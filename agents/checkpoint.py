@@ -24,6 +24,7 @@ from isis_env.observation import layout
 FORMAT = "isis-osiris checkpoint 1"
 NETWORK_FILE, METADATA_FILE = "network.safetensors", "checkpoint.json"
 CHECKPOINTS_FOLDER = "checkpoints"
+UNFINISHED = ".unfinished"
 
 _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "board": str,
@@ -32,7 +33,7 @@ _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "recall": (int, str),
     "step": int,
     "layout": str,
-    "sha256": str,
+    "sha256": dict,
 }
 
 
@@ -55,27 +56,39 @@ def layout_id(board: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def save_checkpoint(path: Path, network: BoardNetwork, metadata: dict[str, Any]) -> None:
+def save_checkpoint(
+    path: Path, network: BoardNetwork, metadata: dict[str, Any], files: dict[str, bytes] | None = None
+) -> None:
     """Write the folder `path`, whole or not at all.
 
     Args:
         metadata: JSON types; must hold `board`, `channels`, `rounds`, `recall` and `step`.
+        files: what else to put there, by name.
+
+    Raises:
+        OSError: it could not be written; what was there before stands.
     """
     weights = safetensors.torch.save({name: tensor.contiguous() for name, tensor in network.state_dict().items()})
+    files = {NETWORK_FILE: weights, **(files or {})}
     metadata = {
         "format": FORMAT,
         "isis_env": isis_env.__version__,
         "layout": layout_id(metadata["board"]),
-        "sha256": hashlib.sha256(weights).hexdigest(),
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         **metadata,
     }
-    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished = path.with_name(path.name + UNFINISHED)
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    _write_durably(unfinished / NETWORK_FILE, weights)
-    _write_durably(unfinished / METADATA_FILE, json.dumps(metadata, indent=2).encode() + b"\n")
-    shutil.rmtree(path, ignore_errors=True)
-    unfinished.replace(path)
+    try:
+        unfinished.mkdir(parents=True)
+        for name, data in files.items():
+            _write_durably(unfinished / name, data)
+        _write_durably(unfinished / METADATA_FILE, json.dumps(metadata, indent=2).encode() + b"\n")
+        shutil.rmtree(path, ignore_errors=True)
+        unfinished.replace(path)
+    except OSError:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
@@ -96,7 +109,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             f"({isis_env.__version__}) has {layout_id(board)} on board {board!r}"
         )
     network = BoardNetwork(board, metadata["channels"], metadata["rounds"])
-    _load_weights(folder / NETWORK_FILE, network, metadata["sha256"])
+    _load_weights(network, read_checked(folder, NETWORK_FILE, metadata), folder / NETWORK_FILE)
     return Checkpoint(network.eval(), metadata, folder)
 
 
@@ -104,11 +117,32 @@ def find_checkpoint(path: Path) -> Path:
     """The checkpoint folder that `path` is, or the latest one of the run folder that it is."""
     if (path / METADATA_FILE).exists() or (path / NETWORK_FILE).exists():
         return path
-    found = sorted(p for p in (path / CHECKPOINTS_FOLDER).glob("step-*") if not p.name.endswith(".unfinished"))
+    found = list_checkpoints(path)
     if found:
         return found[-1]
     what = "holds no checkpoint" if path.exists() else "does not exist"
     raise CheckpointError(f"{path}: {what}; must be a run folder or a folder with {METADATA_FILE} and {NETWORK_FILE}")
+
+
+def list_checkpoints(run: Path) -> list[Path]:
+    """The checkpoint folders of a run folder, oldest first."""
+    return sorted(p for p in (run / CHECKPOINTS_FOLDER).glob("step-*") if not p.name.endswith(UNFINISHED))
+
+
+def read_checked(folder: Path, name: str, metadata: dict[str, Any]) -> bytes:
+    """A file of a checkpoint folder, if it is the one that was written.
+
+    Raises:
+        CheckpointError: it is missing, truncated or changed.
+    """
+    file = folder / name
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{file}: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != metadata["sha256"].get(name):
+        raise CheckpointError(f"{file}: truncated or changed, its hash is not the one in {METADATA_FILE}")
+    return data
 
 
 def _read_metadata(file: Path) -> dict[str, Any]:
@@ -130,13 +164,7 @@ def _read_metadata(file: Path) -> dict[str, Any]:
     return metadata
 
 
-def _load_weights(file: Path, network: BoardNetwork, sha256: str) -> None:
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{file}: {error.strerror}") from None
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise CheckpointError(f"{file}: truncated or changed, its hash is not the one in {METADATA_FILE}")
+def _load_weights(network: BoardNetwork, data: bytes, file: Path) -> None:
     try:
         network.load_state_dict(safetensors.torch.load(data))
     except (safetensors.SafetensorError, RuntimeError) as error:

@@ -122,7 +122,7 @@ class Batch:
         self._recall = check_recall(recall)
         self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
         self._lose = check_choice("illegal", illegal, ILLEGAL) == "lose"
-        self.threads = len(os.sched_getaffinity(0)) if threads is None else _positive("threads", threads)
+        self.threads = available_cores() if threads is None else _positive("threads", threads)
 
         n = self.num_games
         self.states = np.zeros(n, STATE)
@@ -137,7 +137,7 @@ class Batch:
     def reset(
         self,
         seed: int | Sequence[int] | np.ndarray | None = None,
-        episode: int | Sequence[int] | np.ndarray = 0,
+        episode: int | Sequence[int] | np.ndarray | None = None,
         *,
         start_player: Sequence[int] | np.ndarray | None = None,
         deck: Sequence[Sequence[int]] | np.ndarray | None = None,
@@ -147,7 +147,7 @@ class Batch:
         Args:
             seed: row i takes `seed + i`, or `seed[i]` of a sequence. Without one every row goes to the next episode
                 of its seed; the very first time the seeds are fresh.
-            episode: which episode of the seed to play, for all rows or one each.
+            episode: which episode of the seed to play, for all rows or one each; the first by default.
             start_player: a seat index per row that overrides the deal's, for this episode.
             deck: all tiles in order per row, likewise.
 
@@ -157,12 +157,13 @@ class Batch:
         n = self.num_games
         starts = None if start_player is None else self._per_row("start_player", start_player, deal.check_start)
         decks = None if deck is None else self._per_row("deck", deck, deal.check_deck)
-        if seed is not None:
-            seeds, episodes = self._seeds(seed), self._episodes(episode)
-        elif self._has_reset:
+        if seed is None and episode is not None:
+            raise ValueError(f"episode={episode!r}: must be given with a seed")
+        if seed is None and self._has_reset:
             seeds, episodes = self.seeds, self.episodes + np.uint64(1)
         else:
-            seeds, episodes = self._seeds(secrets.randbits(53)), self._episodes(episode)
+            seeds = self._seeds(secrets.randbits(53) if seed is None else seed)
+            episodes = self._episodes(0 if episode is None else episode)
         self.seeds[:], self.episodes[:] = seeds, episodes
         for row, config in enumerate(self.configs):
             self.states["side"][row] = config.side
@@ -176,10 +177,34 @@ class Batch:
                 config = self.configs[row]
                 game.reset(self.states[row], config.side, config.players, config.common_reserve, starts[row])
         self._has_reset = True
-        turn = self._new_turn(n)
+        return self.look()
+
+    def look(self) -> Turn:
+        """The pending decisions of all games as they stand, with nothing done and no rewards."""
+        self._require_reset()
+        turn = self._new_turn(self.num_games)
         turn.rewards[:], turn.done[:] = 0.0, False
-        self._run(_look, self._all_rows, self.states, self._recall, turn.observations, turn.action_masks, turn.seats)
+        looked = (turn.observations, turn.action_masks, turn.seats)
+        self._run(_look, self._all_rows, self.states, self._recall, *looked)
         return turn
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Copies of all that the games depend on, as plain arrays; `restore` plays on identically. Tells the deals."""
+        self._require_reset()
+        return {
+            "states": self.states.view(np.uint8).reshape(self.num_games, -1).copy(),
+            "decks": self._decks.copy(),
+            "seeds": self.seeds.copy(),
+            "episodes": self.episodes.copy(),
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take the games of a `snapshot` of a batch with the same settings."""
+        self.states[:] = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(self.num_games)
+        self._decks[:] = arrays["decks"]
+        self.seeds[:] = arrays["seeds"]
+        self.episodes[:] = arrays["episodes"]
+        self._has_reset = True
 
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: Turn | None = None) -> Turn:
         """Take one decision in every game, or in some; one that ends is followed at once by its row's next episode.
@@ -196,14 +221,14 @@ class Batch:
             IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
         """
         self._require_reset()
-        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        rows = self._check_rows(rows)
         actions = np.asarray(actions)
         if actions.shape != rows.shape or actions.dtype.kind not in "iu":
             raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
         actions = actions.astype(np.int64, copy=False)
         if not self._lose:
             self._check_actions(rows, actions)
-        turn = self._new_turn(len(rows)) if out is None else out
+        turn = self._new_turn(len(rows)) if out is None else self._check_out(out, len(rows))
         self._run(
             _step_rows,
             rows,
@@ -226,14 +251,14 @@ class Batch:
         `games` are the row numbers.
         """
         self._require_reset()
-        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        rows = self._check_rows(rows)
         m = len(rows)
         decisions = Decisions(
             states=self.states[rows],
             observations=np.empty((m, self.observation_size), np.float32),
             action_masks=np.empty((m, self.num_actions), np.int8),
             seats=np.empty(m, np.int64),
-            games=rows,
+            games=rows.copy(),
             first=np.empty(m, np.bool_),
             seeds=np.empty(m, np.uint64),
         )
@@ -252,6 +277,30 @@ class Batch:
         )
         return decisions
 
+    def _check_rows(self, rows: np.ndarray | None) -> np.ndarray:
+        """The rows asked for as int64[m]: distinct and all of them there, for kernels check nothing."""
+        if rows is None:
+            return self._all_rows
+        given = np.asarray(rows)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            shown = " ".join(str(rows).split())[:60]
+            raise TypeError(f"rows={shown} of shape {given.shape} and type {given.dtype}: must be a list of integers")
+        given = given.astype(np.int64)
+        outside = (given < 0) | (given >= self.num_games)
+        if outside.any():
+            raise IndexError(f"rows: {given[outside][0]} must be from 0 to {self.num_games - 1}")
+        repeated = np.flatnonzero(np.bincount(given, minlength=1) > 1)
+        if repeated.size:
+            raise ValueError(f"rows: {repeated[0]} must not be given twice")
+        return given
+
+    def _check_out(self, out: Turn, m: int) -> Turn:
+        for name, given, (shape, dtype) in zip(Turn._fields, out, self._turn_arrays(m), strict=True):
+            if given.shape != shape or given.dtype != dtype:
+                found = f"shape {given.shape} and type {given.dtype}"
+                raise ValueError(f"out.{name} of {found}: must be of shape {shape} and type {np.dtype(dtype)}")
+        return out
+
     def _check_actions(self, rows: np.ndarray, actions: np.ndarray) -> None:
         index = _first_illegal(rows, self.states, actions)
         if index != _ALL_LEGAL:
@@ -261,14 +310,18 @@ class Batch:
                 f"legal are {game.legal_actions(state)}"
             )
 
-    def _new_turn(self, n: int) -> Turn:
-        return Turn(
-            observations=np.empty((n, self.observation_size), np.float32),
-            action_masks=np.empty((n, self.num_actions), np.int8),
-            seats=np.empty(n, np.int64),
-            rewards=np.empty((n, MAX_PLAYERS)),
-            done=np.empty(n, np.bool_),
-        )
+    def _new_turn(self, m: int) -> Turn:
+        return Turn(*(np.empty(shape, dtype) for shape, dtype in self._turn_arrays(m)))
+
+    def _turn_arrays(self, m: int) -> list[tuple[tuple[int, ...], type]]:
+        """Shape and type of every array of a `Turn` of m rows."""
+        return [
+            ((m, self.observation_size), np.float32),
+            ((m, self.num_actions), np.int8),
+            ((m,), np.int64),
+            ((m, MAX_PLAYERS), np.float64),
+            ((m,), np.bool_),
+        ]
 
     def _require_reset(self) -> None:
         if not self._has_reset:
@@ -326,6 +379,11 @@ def run_in_slices(rows_kernel: Callable[..., None], rows: int, threads: int, *ar
     rows_kernel(edges[0], edges[1], *arguments)
     for other in others:
         other.result()
+
+
+def available_cores() -> int:
+    """Cores that this process may use, where the system tells, else all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _positive(name: str, value: object) -> int:

@@ -104,8 +104,8 @@ def check_deck(deck: object, config: GameConfig, name: str = "deck") -> tuple[in
         faces = ()
     if sorted(faces) != sorted(config.faces):
         raise ValueError(
-            f"{name}={deck!r}: must be the {len(config.faces)} tiles of board {config.board!r} in some order: "
-            f"{sorted(config.faces)}"
+            f"{name}={list(faces) or deck!r}: must be the {len(config.faces)} tiles of board {config.board!r} "
+            f"in some order: {sorted(config.faces)}"
         )
     return faces
 

@@ -33,6 +33,19 @@ class Agent(Protocol):
         ...
 
 
+def ask(agent: Agent, decisions: Decisions) -> np.ndarray:
+    """An agent's answer, int64[n].
+
+    Raises:
+        TypeError: it is not one integer per decision.
+    """
+    answer = np.asarray(agent.act(decisions))
+    if answer.shape != (len(decisions),) or answer.dtype.kind not in "iu":
+        found = f"shape {answer.shape} and type {answer.dtype}"
+        raise TypeError(f"{type(agent).__name__}.act() answered with {found}: must be {len(decisions)} integers")
+    return answer.astype(np.int64, copy=False)
+
+
 class AgentSpecError(ValueError):
     """A spec that names no agent or gives it wrong arguments; the message says what was allowed."""
 
@@ -106,9 +119,12 @@ def _import_factory(spec: str, main: str | None) -> Callable[..., Agent]:
     if not module or not attribute:
         raise AgentSpecError(f"agent {spec!r}: must be python:package.module:factory")
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, TypeError) as error:  # TypeError: a relative module name
         raise AgentSpecError(f"agent {spec!r}: {error}") from error
+    if not callable(factory):
+        raise AgentSpecError(f"agent {spec!r}: {module}.{attribute} must be callable")
+    return factory
 
 
 def _convert(
@@ -120,7 +136,10 @@ def _convert(
     if main is not None:
         if not parameters:
             raise AgentSpecError(f"agent {spec!r}: takes no arguments")
-        arguments = {next(iter(parameters)): main, **arguments}
+        first = next(iter(parameters))
+        if first in arguments:
+            raise AgentSpecError(f"agent {spec!r}: {first} is given twice")
+        arguments = {first: main, **arguments}
     converted = {}
     for key, text in arguments.items():
         if key not in parameters:

@@ -38,6 +38,13 @@ def returns(s, kind, out):
 
 
 @kernel
+def returns_all(states, kind, out):
+    """`returns` for every row: `out` float64[n, 4]."""
+    for row in range(len(states)):
+        returns(states[row], kind, out[row])
+
+
+@kernel
 def forfeit(s, kind, out):
     """Write the returns of a game that the seat on turn ended by an illegal action (decision 15) to `out`."""
     stake = MARGIN_BOUND if kind == MARGIN else 1

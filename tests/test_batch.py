@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import itertools
 import multiprocessing
 import pickle
 import random
@@ -491,13 +490,11 @@ def test_works_in_child_processes(method):
 def test_decisions_hold_what_the_seat_may_know(config, recall):
     """Against the slow twin: under recall k only the faces in the window, no scores, no history; else everything."""
     rng = random.Random(1)
-    twins = [
-        NaiveGame(config.board, config.players, config.common_reserve, *random_deal(config, rng)) for _ in range(4)
-    ]
-    decks = [[*twin.common_pile, *itertools.chain(*twin.own_piles)] for twin in twins]
-    decks = [[*deck, *(Counter(config.faces) - Counter(deck)).elements()] for deck in decks]  # the box is unseen
+    decks, starts = zip(*[random_deal(config, rng) for _ in range(4)], strict=True)
+    settings = config.board, config.players, config.common_reserve
+    twins = [NaiveGame(*settings, deck, start) for deck, start in zip(decks, starts, strict=True)]
     batch = Batch(config, len(twins), recall=recall)
-    turn = batch.reset(seed=0, start_player=[twin.seat for twin in twins], deck=decks)
+    turn = batch.reset(seed=0, start_player=starts, deck=decks)
     choices = np.random.default_rng(2)
     while not turn.done.any():
         decisions = batch.decisions(recall=recall)
@@ -531,10 +528,8 @@ def assert_knows(state, twin, recall):
     assert state.seat == twin.seat
     assert state.held == (twin.held or NOTHING)
     assert state.stones[: twin.players].tolist() == twin.stones
-    assert (
-        state.pile[: twin.players].tolist()
-        == ([twin.reserve, 0, 0, 0] if twin.common_reserve else twin.tiles)[: twin.players]
-    )
+    piles = [twin.reserve, 0, 0, 0] if twin.common_reserve else twin.tiles
+    assert state.pile[: twin.players].tolist() == piles[: twin.players]
 
     unseen = Counter(twin.faces)
     unseen.subtract([*visible.values(), *([twin.held] if twin.held else [])])

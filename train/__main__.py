@@ -1,4 +1,4 @@
-"""`python -m train CONFIG.yaml [--key value ...]`: one training run."""
+"""`python -m train CONFIG.yaml [--key value ...]`: a training run; `python -m train --resume RUN`: its continuation."""
 
 import sys
 from collections.abc import Sequence
@@ -7,35 +7,47 @@ from pathlib import Path
 from train.config import ConfigError, read_config
 
 USAGE = """usage: python -m train CONFIG.yaml [--key value ...]
+       python -m train --resume RUN
 
 Trains the run that CONFIG.yaml describes; keys given here replace the file's, such as
     --name second --steps 200000 --ppo.learning_rate 5e-4 --self_play.baselines '{greedy: 0.1}'
 All keys, their meaning and their defaults stand in train/config.py.
+
+Ctrl-C saves and stops. --resume goes on with a run folder from its last checkpoint, however the run ended.
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; 0, or 2 with one line on stderr where the config cannot be used."""
+    """Entry point: 0; 2 with one line on stderr where the arguments cannot be used; 1 where the run broke off."""
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0 if argv else 2
     try:
-        config = read_config(Path(argv[0]), list(argv[1:]))
-        from train.trainer import (
-            TrainingError,
-            train,
-        )  # torch takes seconds to import; a wrong key need not wait for it
+        if argv[0] == "--resume":
+            if len(argv) != 2:
+                raise ConfigError("--resume takes the run folder and nothing else; its config stands in the folder")
+        else:
+            config = read_config(Path(argv[0]), list(argv[1:]))
+        # torch takes seconds to import, and a wrong key need not wait for it
+        from agents.checkpoint import CheckpointError
+        from train import trainer
 
         try:
-            folder = train(config)
-        except TrainingError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
+            folder = trainer.resume(Path(argv[1])) if argv[0] == "--resume" else trainer.train(config)
+        except (CheckpointError, trainer.TrainingError) as error:
+            return _fail(str(error), 1)
+        except trainer.Interrupted as stop:
+            print(stop, file=sys.stderr)
+            return 130
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return _fail(str(error), 2)
     print(f"run folder: {folder}")
     return 0
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

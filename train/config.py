@@ -12,6 +12,8 @@ from isis_env.config import GameConfig
 from isis_env.observation import Recall, check_recall
 from isis_env.reward import REWARDS
 
+DRAWS = ("uniform", "recent", "pfsp")
+
 
 class ConfigError(ValueError):
     """A config that cannot be used; the message names the file, the key and what was allowed."""
@@ -27,6 +29,7 @@ class GameSettings:
         common_reserve: the variant in which all draw from one reserve.
         recall: own turns that a face stays visible, an integer >= 1, or full.
         reward: win or margin.
+        margin_weight: added to the return per point of margin, so that win with 0.02 is a mix of both.
     """
 
     board: str = "standard"
@@ -34,6 +37,7 @@ class GameSettings:
     common_reserve: bool = False
     recall: Recall = "full"
     reward: str = "win"
+    margin_weight: float = 0.0
 
 
 @dataclass
@@ -63,7 +67,8 @@ class PPOSettings:
         gamma: discount per learner decision.
         gae_lambda: trade-off between bias and variance of the advantages.
         clip: how far the probability ratio may move.
-        entropy: weight of the entropy bonus.
+        entropy: weight of the entropy bonus at the start; it goes linearly to final_entropy.
+        final_entropy: at the end.
         value: weight of the value loss.
         max_grad_norm: gradients are scaled down to this norm.
     """
@@ -78,6 +83,7 @@ class PPOSettings:
     gae_lambda: float = 0.95
     clip: float = 0.2
     entropy: float = 0.01
+    final_entropy: float = 0.01
     value: float = 0.5
     max_grad_norm: float = 0.5
 
@@ -91,14 +97,19 @@ class SelfPlaySettings:
         snapshots: share of frozen earlier policies; goes to latest while there are none.
         baselines: share of each named agent (a spec such as greedy).
         pool: snapshots kept; the oldest goes first.
+        draw: which snapshot is in play, drawn at every update: uniform, recent (the newer the likelier) or pfsp (the
+            more often it still wins the likelier).
         snapshot_every: steps between two snapshots.
+        temperature: what the logits of latest and snapshots are divided by when they move as opponents.
     """
 
     latest: float = 0.8
     snapshots: float = 0.2
     baselines: dict[str, float] = field(default_factory=dict)
     pool: int = 8
+    draw: str = "uniform"
     snapshot_every: int = 100_000
+    temperature: float = 1.0
 
 
 @dataclass
@@ -130,7 +141,9 @@ class TrainConfig:
         seed: of the deals, the opponents, the weights and the exploration.
         runs_folder: where run folders are made.
         checkpoint_every: steps between two checkpoints.
-        threads: CPU threads; 0 takes one per core.
+        keep_last: the newest checkpoints that are kept.
+        keep_every: of the older ones those are kept that first reach a multiple of this many steps.
+        threads: CPU threads; 0 takes one per core and writes their number to the run's own config.
         device: where the network lives, cpu or cuda.
     """
 
@@ -138,7 +151,9 @@ class TrainConfig:
     steps: int = 1_000_000
     seed: int = 0
     runs_folder: str = "runs"
-    checkpoint_every: int = 250_000
+    checkpoint_every: int = 100_000
+    keep_last: int = 3
+    keep_every: int = 1_000_000
     threads: int = 0
     device: str = "cpu"
     game: GameSettings = field(default_factory=GameSettings)
@@ -235,11 +250,15 @@ def _check_values(config: TrainConfig, source: str) -> None:
     except ValueError as error:
         raise ConfigError(f"{source}: game.{error}") from None
     require(config.game.reward in REWARDS, "game.reward", config.game.reward, " or ".join(REWARDS))
+    require(config.self_play.draw in DRAWS, "self_play.draw", config.self_play.draw, ", ".join(DRAWS))
+    require(config.self_play.temperature > 0, "self_play.temperature", config.self_play.temperature, "above 0")
     require(config.device in ("cpu", "cuda"), "device", config.device, "cpu or cuda")
     require(bool(config.name) and Path(config.name).name == config.name, "name", config.name, "a plain folder name")
     at_least_one = {
         "steps": config.steps,
         "checkpoint_every": config.checkpoint_every,
+        "keep_last": config.keep_last,
+        "keep_every": config.keep_every,
         "network.channels": config.network.channels,
         "network.rounds": config.network.rounds,
         "ppo.games": config.ppo.games,
@@ -263,7 +282,7 @@ def _check_values(config: TrainConfig, source: str) -> None:
         require(0 <= getattr(config.ppo, key) <= 1, f"ppo.{key}", getattr(config.ppo, key), "from 0 to 1")
     for key in ("learning_rate", "clip", "max_grad_norm"):
         require(getattr(config.ppo, key) > 0, f"ppo.{key}", getattr(config.ppo, key), "above 0")
-    for key in ("final_learning_rate", "entropy", "value"):
+    for key in ("final_learning_rate", "entropy", "final_entropy", "value"):
         require(getattr(config.ppo, key) >= 0, f"ppo.{key}", getattr(config.ppo, key), "at least 0")
     shares = {"latest": config.self_play.latest, "snapshots": config.self_play.snapshots, **config.self_play.baselines}
     for key, share in shares.items():

@@ -7,6 +7,7 @@ agent but the last takes one seat, the last fills the rest. Intervals are over b
 import argparse
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,8 @@ from tqdm import tqdm
 import agents  # noqa: F401  (registers its specs)
 from isis_env.batch import Batch
 from isis_env.config import BOARDS, MAX_PLAYERS, GameConfig
-from isis_env.policy import Agent, make_agent
+from isis_env.deal import check_seed
+from isis_env.policy import Agent, ask, make_agent
 
 # Games in progress at a time; bounds memory.
 GAMES_AT_A_TIME = 2048
@@ -39,7 +41,7 @@ class AgentResult:
         score_rate: mean share of the win: 1/k for each of its seats among k winners.
         interval: 95 % t interval of `score_rate` over blocks.
         wins, draws, losses: sole winner; among several with the top score; neither.
-        margin: mean of own score minus the mean of the others', per seat.
+        margin: mean of own score minus the mean of the others', per seat; a forfeited game counts by decision 15.
         illegal: choices outside the mask; each ended its game.
         by_seat: score rate of one of its seats by seat index.
         by_turn: the same by order of play from the start player.
@@ -97,7 +99,9 @@ def evaluate(
         if getattr(agent, "board", config.board) != config.board:
             raise ValueError(f"agent {name!r} plays on board {agent.board!r}, not on {config.board!r}")  # type: ignore[attr-defined]
     blocks = math.ceil(games / n)
-    seeds = np.arange(seed, seed + blocks, dtype=np.uint64)
+    check_seed(seed)
+    check_seed(seed + blocks - 1, f"seed={seed}, and with it the last block's")
+    seeds = np.uint64(seed) + np.arange(blocks, dtype=np.uint64)
     waves = np.array_split(seeds, math.ceil(blocks * n / GAMES_AT_A_TIME))
     with tqdm(total=blocks * n, unit="game", disable=not progress, leave=False) as bar:
         records = np.concatenate([_play_blocks(players, config, wave, bar) for wave in waves])
@@ -111,7 +115,7 @@ _RECORD = np.dtype(
         ("start", "i8"),  # seat of the start player
         ("agent", "i8", MAX_PLAYERS),  # index of the agent on each seat
         ("share", "f8", MAX_PLAYERS),  # of the win, per seat
-        ("score", "f8", MAX_PLAYERS),
+        ("margin", "f8", MAX_PLAYERS),  # return by decision 9, or by 15 where the game was forfeited
         ("offender", "i8"),  # seat that ended the game by an illegal choice, else -1
     ]
 )
@@ -120,7 +124,7 @@ _RECORD = np.dtype(
 def _play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray, bar: tqdm) -> np.ndarray:
     """One record per game of the blocks with these seeds."""
     n = config.players
-    batch = Batch(config, len(seeds) * n, illegal="lose")
+    batch = Batch(config, len(seeds) * n, reward="margin", illegal="lose")
     batch.reset(np.repeat(seeds, n))
     records = np.zeros(batch.num_games, _RECORD)
     records["block"] = np.repeat(seeds.astype(np.int64), n)
@@ -134,22 +138,22 @@ def _play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray
         chooser = records["agent"][rows, batch.states["seat"][rows]]
         for index in np.unique(chooser):
             mine = rows[chooser == index]
-            actions[mine] = players[index].act(batch.decisions(mine, players[index].recall))
+            actions[mine] = ask(players[index], batch.decisions(mine, players[index].recall))
         turn = batch.step(actions[rows], rows)
         bar.update(int(turn.done.sum()))
-        _record_ended(records, batch, rows[turn.done])
+        _record_ended(records, batch, rows[turn.done], turn.rewards[turn.done])
         rows = rows[~turn.done]
     return records
 
 
-def _record_ended(records: np.ndarray, batch: Batch, rows: np.ndarray) -> None:
+def _record_ended(records: np.ndarray, batch: Batch, rows: np.ndarray, margins: np.ndarray) -> None:
     n = batch.configs[0].players
     final = batch.final_states[rows]
     scores = final["score"][:, :n].astype(float)
     forfeited = batch.forfeited[rows, None]
     seats = np.arange(n)
     won = np.where(forfeited, seats != final["seat"][:, None], scores == scores.max(axis=1, keepdims=True))
-    records["score"][rows, :n] = scores
+    records["margin"][rows] = margins
     records["share"][rows, :n] = won / won.sum(axis=1, keepdims=True)
     records["offender"][rows] = np.where(forfeited[:, 0], final["seat"], -1)
 
@@ -161,8 +165,6 @@ def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResul
     blocks = per_game.reshape(-1, n).mean(axis=1)  # the games of a block stand together
     won = shares > 0
     sole = (won & (records["share"][:, :n] == 1.0)).any(axis=1)
-    scores = records["score"][:, :n]
-    margins = (n * scores - scores.sum(axis=1, keepdims=True)) / (n - 1)
     order = (np.arange(n) - records["start"][:, None]) % n  # 0 for the start player
     offended = np.take_along_axis(seats, np.maximum(records["offender"], 0)[:, None], 1)[:, 0]
     return AgentResult(
@@ -172,7 +174,7 @@ def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResul
         wins=float(sole.mean()),
         draws=float((won.any(axis=1) & ~sole).mean()),
         losses=float((~won.any(axis=1)).mean()),
-        margin=float(margins[seats].mean()),
+        margin=float(records["margin"][:, :n][seats].mean()),
         illegal=int((offended & (records["offender"] >= 0)).sum()),
         by_seat=[float(shares[:, seat][seats[:, seat]].mean()) for seat in range(n)],
         by_turn=[float(shares[seats & (order == turn)].mean()) for turn in range(n)],
@@ -239,10 +241,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; 0, or 2 with one line on stderr where an argument cannot be used."""
     options = _arguments(argv)
     try:
+        if options.out is not None:
+            _check_writable(options.out)
         config = GameConfig(options.board, options.players, options.common_reserve)
         players = [make_agent(spec) for spec in options.agents]
         result = evaluate(players, options.agents, config, options.games, options.seed, progress=True)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print_table(result)
@@ -250,6 +254,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_json(result, file)
     print(f"written to {file}")
     return 0
+
+
+def _check_writable(file: Path) -> None:
+    """Better an error before the games than after them."""
+    parents = [parent for parent in file.parents if parent.exists()]
+    if file.is_dir() or not parents[0].is_dir() or not os.access(parents[0], os.W_OK):
+        raise ValueError(f"--out {file}: must be a file that can be written")
 
 
 def _default_file(specs: Sequence[str], config: GameConfig, seed: int) -> Path:

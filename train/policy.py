@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.distributions import MaskableDistribution
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from torch.nn import functional as F
@@ -79,6 +80,12 @@ class BoardPolicy(MaskableActorCriticPolicy):
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return {**super()._get_constructor_parameters(), **self._network_arguments}
+
+
+def policy_network(model: MaskablePPO) -> BoardNetwork:
+    """The network that `model` trains."""
+    assert isinstance(model.policy, BoardPolicy)
+    return model.policy.network
 
 
 def _log_probabilities(logits: torch.Tensor, masks: np.ndarray | torch.Tensor | None) -> torch.Tensor:

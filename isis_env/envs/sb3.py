@@ -16,7 +16,8 @@ from isis_env._jit import kernel
 from isis_env.batch import Batch
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.observation import Recall, observations
-from isis_env.policy import Agent
+from isis_env.policy import Agent, ask
+from isis_env.reward import MARGIN, returns_all
 
 _OPPONENT_STREAM = 0x0990  # sets the choice of opponents apart from the deals of the same seeds
 
@@ -35,6 +36,7 @@ class IsisOsirisVecEnv(VecEnv):
         shares: how often each is drawn, relative to their sum; equally by default.
         seed: slot i plays the deals of `seed + i`; fresh ones without a seed.
         recall, reward, threads: as in `isis_env.batch.Batch`.
+        margin_weight: the learner's return is the reward's plus this much per point of margin.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class IsisOsirisVecEnv(VecEnv):
         seed: int | None = None,
         recall: Recall = "full",
         reward: str = "win",
+        margin_weight: float = 0.0,
         threads: int | None = None,
     ) -> None:
         self.batch = Batch(config, num_envs, recall=recall, reward=reward, threads=threads)
@@ -58,6 +61,7 @@ class IsisOsirisVecEnv(VecEnv):
         )
         self._players = np.array([config.players for config in self.batch.configs])
         self._recall = recall
+        self._margin_weight = margin_weight
         self._seed = seed
         self._actions = np.zeros(self.num_envs, np.int64)
         self._masks = np.zeros((self.num_envs, self.batch.num_actions), np.int8)
@@ -71,8 +75,9 @@ class IsisOsirisVecEnv(VecEnv):
         if not opponents:
             raise ValueError("opponents: must hold at least one agent")
         weights = np.ones(len(opponents)) if shares is None else np.asarray(shares, float)
-        if weights.shape != (len(opponents),) or (weights < 0).any() or not weights.sum() > 0:
-            raise ValueError(f"shares={shares!r}: must be {len(opponents)} numbers >= 0, not all of them 0")
+        usable = weights.shape == (len(opponents),) and np.isfinite(weights).all() and (weights >= 0).all()
+        if not usable or not weights.sum() > 0:
+            raise ValueError(f"shares={shares!r}: must be {len(opponents)} finite numbers >= 0, not all of them 0")
         self.opponents = list(opponents)
         self._cumulative = np.cumsum(weights / weights.sum())
         self._opponent %= len(self.opponents)
@@ -92,6 +97,25 @@ class IsisOsirisVecEnv(VecEnv):
         self._opponents_move(slots[turn.seats != self._learner], turn.observations)
         return turn.observations
 
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Copies of all that the games and their players depend on, the opponents themselves apart."""
+        return {
+            **self.batch.snapshot(),
+            "learner": self._learner.copy(),
+            "opponent": self._opponent.copy(),
+            "length": self._length.copy(),
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """Go on from a `snapshot` of an environment with the same settings; returns the pending observations."""
+        self.batch.restore(arrays)
+        self._learner[:] = arrays["learner"]
+        self._opponent[:] = arrays["opponent"]
+        self._length[:] = arrays["length"]
+        turn = self.batch.look()
+        self._masks = turn.action_masks
+        return turn.observations
+
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = np.asarray(actions)
 
@@ -101,8 +125,8 @@ class IsisOsirisVecEnv(VecEnv):
         dones = np.zeros(self.num_envs, np.bool_)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         slots = np.arange(self.num_envs)
-        self._length += 1
         turn = self.batch.step(self._actions)
+        self._length += 1
         self._masks = turn.action_masks
         self._settle(slots[turn.done], turn.rewards[turn.done], rewards, dones, infos)
         waiting = slots[turn.seats != self._learner]
@@ -129,7 +153,7 @@ class IsisOsirisVecEnv(VecEnv):
         for index in np.unique(choosers):
             mine = choosers == index
             agent = self.opponents[index]
-            actions[mine] = agent.act(self.batch.decisions(slots[mine], agent.recall))
+            actions[mine] = ask(agent, self.batch.decisions(slots[mine], agent.recall))
         return actions
 
     def _settle(
@@ -139,9 +163,15 @@ class IsisOsirisVecEnv(VecEnv):
         if not len(slots):
             return
         learner = self._learner[slots]
-        rewards[slots] = returns[np.arange(len(slots)), learner]
+        final = self.batch.final_states[slots]
+        index = np.arange(len(slots))
+        rewards[slots] = returns[index, learner]
+        if self._margin_weight:
+            margins = np.empty((len(slots), MAX_PLAYERS))
+            returns_all(final, MARGIN, margins)
+            rewards[slots] += self._margin_weight * margins[index, learner]
         dones[slots] = True
-        views = observations(self.batch.final_states[slots], learner, self._recall)
+        views = observations(final, learner, self._recall)
         for slot, seat, view in zip(slots.tolist(), learner.tolist(), views, strict=True):
             players = self._players[slot]
             infos[slot] = {

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isis_env import isis_osiris_v0
-from isis_env.batch import Batch
+from isis_env.batch import Batch, available_cores
 from isis_env.config import GameConfig
 from isis_env.observation import observation_size
 from isis_env.policy import make_agent
@@ -98,7 +98,7 @@ def main() -> None:
             aec[f"AEC, {players} players, recall {recall}"] = lambda env=env: aec_steps_per_second(env, AEC_STEPS)
     batch = {}
     for name, config in (("2 players", GameConfig()), ("4 players, common", GameConfig("standard", 4, True))):
-        for threads in sorted({1, len(os.sched_getaffinity(0))}):
+        for threads in sorted({1, available_cores()}):
             label = f"batch of {BATCH_GAMES}, {name}, {threads} thread{'s' * (threads > 1)}"
             batch[label] = lambda config=config, threads=threads: batch_steps_per_second(config, "full", threads)
 

@@ -1,0 +1,91 @@
+"""All that a run depends on besides its config, as data, so that a resumed run goes on as if nothing had happened.
+
+Beside the weights a checkpoint holds `training.safetensors` (optimiser, snapshots, games, random generators) and
+`training.json` (counters). Nothing in them is code.
+"""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+import torch
+from sb3_contrib import MaskablePPO
+
+from agents.checkpoint import CheckpointError, load_checkpoint, read_checked
+from isis_env.envs.sb3 import IsisOsirisVecEnv
+from train.opponents import OpponentPool
+from train.policy import policy_network
+
+TENSORS_FILE, COUNTERS_FILE = "training.safetensors", "training.json"
+
+
+def capture(model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool, update: int) -> dict[str, bytes]:
+    """The files of a checkpoint that `restore` needs, by name; taken between two updates."""
+    tensors = {f"env.{name}": array for name, array in env.snapshot().items()}
+    tensors["episode_starts"] = np.asarray(model._last_episode_starts)
+    for index, state in model.policy.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value.numpy() for name, value in state.items()}
+    for index, agent in enumerate(pool.snapshots):
+        tensors |= {f"pool.{index}.{name}": value.numpy() for name, value in agent.network.state_dict().items()}
+    tensors["random.torch"] = torch.get_rng_state().numpy()
+    _, numpy_key, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 (SB3 shuffles with it)
+    tensors["random.numpy"] = np.asarray(numpy_key)
+    counters = {
+        "step": model.num_timesteps,
+        "update": update,
+        "learner_updates": model._n_updates,
+        "pool_scores": pool.scores,
+        "random_numpy": [position, has_gauss, gauss],
+    }
+    return {
+        TENSORS_FILE: safetensors.numpy.save({name: np.ascontiguousarray(value) for name, value in tensors.items()}),
+        COUNTERS_FILE: json.dumps(counters).encode(),
+    }
+
+
+def restore(folder: Path, model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool) -> int:
+    """Bring a newly made learner, environment and pool to where the checkpoint `folder` stood; returns the update.
+
+    Raises:
+        CheckpointError: a file is missing, truncated, changed or of another run.
+    """
+    checkpoint = load_checkpoint(folder)
+    network = policy_network(model)
+    tensors = safetensors.numpy.load(read_checked(folder, TENSORS_FILE, checkpoint.metadata))
+    counters = json.loads(read_checked(folder, COUNTERS_FILE, checkpoint.metadata))
+    try:
+        network.load_state_dict(checkpoint.network.state_dict())
+        groups = model.policy.optimizer.state_dict()["param_groups"]
+        model.policy.optimizer.load_state_dict({"state": _indexed(tensors, "optimizer"), "param_groups": groups})
+        snapshots = _indexed(tensors, "pool")
+        for index, score in enumerate(counters["pool_scores"]):
+            snapshot = copy.deepcopy(network)
+            snapshot.load_state_dict(snapshots[index])
+            pool.append(snapshot, score)
+        pool.seat(env, counters["update"])
+        model._last_obs = env.restore(_group(tensors, "env"))
+        model._last_episode_starts = tensors["episode_starts"]
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{folder}: does not belong to this run's config ({error})") from None
+    model.num_timesteps = counters["step"]
+    model._n_updates = counters["learner_updates"]
+    torch.set_rng_state(torch.from_numpy(tensors["random.torch"]))
+    np.random.set_state(("MT19937", tensors["random.numpy"], *counters["random_numpy"]))  # noqa: NPY002
+    return counters["update"]
+
+
+def _group(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    """The arrays named `group.NAME`, by NAME."""
+    prefix = group + "."
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _indexed(arrays: dict[str, np.ndarray], group: str) -> dict[int, dict[str, torch.Tensor]]:
+    """The arrays named `group.INDEX.NAME` as tensors, by INDEX and NAME."""
+    nested: dict[int, dict[str, torch.Tensor]] = {}
+    for key, value in _group(arrays, group).items():
+        index, _, name = key.partition(".")
+        nested.setdefault(int(index), {})[name] = torch.from_numpy(value)
+    return nested
