@@ -143,7 +143,7 @@ def test_a_run_folder_holds_what_it_is_said_to(trained):
     assert [[a["agent"] for a in game["agents"]] for game in against] == [["small", "random"], ["small", "greedy"]]
     assert all(agent["illegal"] == 0 for game in against for agent in game["agents"])
     agents, config = [make_agent(f"ppo:{folder}"), make_agent("greedy")], read_config(folder / "config.yaml", [])
-    again = evaluate(agents, ["small", "greedy"], config.game_config(), 20, config.evaluation.seed)
+    again = evaluate(agents, ["small", "greedy"], config.forms()[0], 20, config.evaluation.seed)
     assert again.agents[0].score_rate == against[1]["agents"][0]["score_rate"], "the JSON can be reproduced"
 
 

@@ -25,16 +25,16 @@ class GameSettings:
 
     Args:
         board: standard, mini4 or mini3.
-        players: 2, 3 or 4; 2 on the small boards.
-        common_reserve: the variant in which all draw from one reserve.
+        players: 2, 3 or 4; 2 on the small boards. A list trains one network on all of them side by side.
+        common_reserve: the variant in which all draw from one reserve; a list likewise.
         recall: own turns that a face stays visible, an integer >= 1, or full.
         reward: win or margin.
         margin_weight: added to the return per point of margin, so that win with 0.02 is a mix of both.
     """
 
     board: str = "standard"
-    players: int = 2
-    common_reserve: bool = False
+    players: int | list[int] = 2
+    common_reserve: bool | list[bool] = False
     recall: Recall = "full"
     reward: str = "win"
     margin_weight: float = 0.0
@@ -162,9 +162,14 @@ class TrainConfig:
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
 
-    def game_config(self) -> GameConfig:
-        """The settings of the game as the library takes them."""
-        return GameConfig(self.game.board, self.game.players, self.game.common_reserve)
+    def forms(self) -> list[GameConfig]:
+        """Every form of the game that is trained on, as the library takes them; games are shared out evenly."""
+        players, common = self.game.players, self.game.common_reserve
+        return [
+            GameConfig(self.game.board, n, variant)
+            for n in (players if isinstance(players, list) else [players])
+            for variant in (common if isinstance(common, list) else [common])
+        ]
 
 
 def read_config(file: Path, overrides: list[str]) -> TrainConfig:
@@ -245,7 +250,8 @@ def _check_values(config: TrainConfig, source: str) -> None:
             raise ConfigError(f"{source}: {key}={value!r} must be {allowed}")
 
     try:
-        config.game_config()
+        if not config.forms():
+            raise ValueError("players and common_reserve must not be empty")
         check_recall(config.game.recall)
     except ValueError as error:
         raise ConfigError(f"{source}: game.{error}") from None

@@ -170,7 +170,7 @@ def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResul
     return AgentResult(
         agent=name,
         score_rate=float(per_game.mean()),
-        interval=_t_interval(blocks),
+        interval=t_interval(blocks),
         wins=float(sole.mean()),
         draws=float((won.any(axis=1) & ~sole).mean()),
         losses=float((~won.any(axis=1)).mean()),
@@ -181,8 +181,9 @@ def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResul
     )
 
 
-def _t_interval(values: np.ndarray) -> tuple[float, float]:
-    """95 % t interval of the mean; from one value nothing can be said, so it is all of [0, 1]."""
+def t_interval(scores: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """95 % t interval of the mean of score rates; from one value nothing can be said, so it is all of [0, 1]."""
+    values = np.asarray(scores)
     if len(values) < 2:
         return 0.0, 1.0
     half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))

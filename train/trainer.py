@@ -28,6 +28,7 @@ from train.evaluate import Evaluation, evaluate, print_table, write_json
 from train.metrics import EpisodeStatistics, Metrics, learner_metrics
 from train.opponents import OpponentPool
 from train.policy import BoardPolicy, policy_network
+from train.report import write_report
 from train.run_folder import EVALUATION_FILE, make_run_folder, open_run_folder, save
 
 # A policy that no longer explores at all, or an update that threw it far away, has collapsed.
@@ -60,8 +61,8 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
     """Train until `config.steps`, from the last checkpoint in `folder` where there is one.
 
     The folder then holds `config.yaml` (the whole config), `metrics.csv` and `tensorboard/` (a row per update),
-    `checkpoints/step-*` (see `agents.checkpoint`, `train.state`) and `evaluation.json` (the trained policy against
-    `config.evaluation.opponents`).
+    `checkpoints/step-*` (see `agents.checkpoint`, `train.state`), `evaluation.json` (the trained policy against
+    `config.evaluation.opponents`), and `report.md` with `curves.png` (see `train.report`).
 
     Raises:
         CheckpointError: the last checkpoint is broken.
@@ -70,9 +71,9 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
     """
     keep_freed_memory()
     torch.set_num_threads(config.threads)
+    forms = config.forms()
     env = IsisOsirisVecEnv(
-        config.game_config(),
-        config.ppo.games,
+        [forms[slot % len(forms)] for slot in range(config.ppo.games)],
         opponents=[make_agent("random")],  # until the pool takes over
         recall=config.game.recall,
         reward=config.game.reward,
@@ -117,7 +118,7 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
             pool.seat(env, update)
             if _due(config.evaluation.every, before, step) and step < config.steps:
                 results = evaluate_policy(config, network, rivals, config.evaluation.games_on_the_way)
-                row |= {f"score_{spec}": round(e.agents[0].score_rate, 4) for spec, e in results.items()}
+                row |= {f"score_{spec}": round(mean_score(found), 4) for spec, found in results.items()}
 
             now = time.perf_counter()
             row |= {"seconds": round(now - started, 2), "steps_per_second": round((step - before) / (now - begun), 1)}
@@ -140,9 +141,11 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
     if owed:
         raise TrainingError(f"the last checkpoint could not be written; {_last_good(folder)}")
     results = evaluate_policy(config, network, rivals, config.evaluation.games, progress)
-    for result in results.values():
+    flat = [result for found in results.values() for result in found]
+    for result in flat:
         print_table(result)
-    write_json(list(results.values()), folder / EVALUATION_FILE)
+    write_json(flat, folder / EVALUATION_FILE)
+    write_report(folder)
     return folder
 
 
@@ -172,14 +175,19 @@ def make_learner(config: TrainConfig, env: IsisOsirisVecEnv) -> MaskablePPO:
 
 def evaluate_policy(
     config: TrainConfig, network: BoardNetwork, rivals: dict[str, Agent], games: int, progress: bool = False
-) -> dict[str, Evaluation]:
-    """The policy's most likely actions against every rival, on deals that training never plays."""
+) -> dict[str, list[Evaluation]]:
+    """The policy's most likely actions against every rival in every form, on deals that training never plays."""
     agent = NetworkAgent(network, config.game.recall)
     seed = config.evaluation.seed
     return {
-        spec: evaluate([agent, rival], [config.name, spec], config.game_config(), games, seed, progress)
+        spec: [evaluate([agent, rival], [config.name, spec], form, games, seed, progress) for form in config.forms()]
         for spec, rival in rivals.items()
     }
+
+
+def mean_score(evaluations: list[Evaluation]) -> float:
+    """The policy's score rate, averaged over the forms of the game."""
+    return sum(e.agents[0].score_rate for e in evaluations) / len(evaluations)
 
 
 def keep_freed_memory() -> None:
