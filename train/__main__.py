@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
         print(USAGE, end="")
         return 0 if argv else 2
     try:
-        arguments, seeds = _split_seeds(argv)
+        arguments, seeds = split_seeds(argv)
         if argv[0] == "--resume":
             if len(argv) != 2:
                 raise ConfigError("--resume takes the run folder and nothing else; its config stands in the folder")
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _split_seeds(argv: Sequence[str]) -> tuple[list[str], list[int]]:
+def split_seeds(argv: Sequence[str]) -> tuple[list[str], list[int]]:
     """The arguments without `--seeds`, and the seeds it names."""
     arguments, seeds = list(argv), ""
     for index, argument in enumerate(argv):

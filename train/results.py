@@ -1,0 +1,50 @@
+"""The table of results: several configs under several seeds, `python -m train.results CONFIG ... --seeds 0,1,2`.
+
+Keys after the configs go over each of them. What was interrupted goes on when the command is given again.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from train.__main__ import split_seeds
+from train.config import ConfigError, read_config
+from train.seeds import SUMMARY_FILE, ChildRunError, train_seeds
+
+
+def main(argv: Sequence[str]) -> int:
+    """Entry point; 0, or 2 with one line on stderr where the arguments cannot be used, 1 where a run failed."""
+    try:
+        arguments, seeds = split_seeds(argv)
+        files = [argument for argument in arguments if argument.endswith(".yaml")]
+        if not files or not seeds:
+            raise ConfigError("usage: python -m train.results CONFIG.yaml ... --seeds 0,1,2 [--key value ...]")
+        overrides = arguments[len(files) :]
+        folders = [train_seeds(read_config(Path(file), overrides), seeds) for file in files]
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ChildRunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(table(folders)))
+    return 0
+
+
+def table(folders: Sequence[Path]) -> list[str]:
+    """A Markdown table of the runs' summaries."""
+    lines = ["| config | game | against | mean score rate | 95 % interval | runs |", "|---|---|---|---|---|---|"]
+    for folder in folders:
+        for entry in json.loads((folder / SUMMARY_FILE).read_text())["results"]:
+            low, high = entry["interval"]
+            scores = ", ".join(f"{score:.3f}" for score in entry["scores"])
+            lines.append(
+                f"| `{folder.name}` | {entry['game']} | `{entry['opponent']}` | {entry['mean']:.3f} "
+                f"| {low:.3f} to {high:.3f} | {scores} |"
+            )
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
