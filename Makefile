@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: train test lint bench clean
+.PHONY: train test lint bench results clean
 
 train: $(READY)
 	$(BIN)/python -m train configs/quickstart.yaml
@@ -21,6 +21,10 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.benchmarks
+
+results: $(READY)
+	$(BIN)/python -m train.results configs/ppo_2p.yaml configs/ppo_3p.yaml configs/ppo_4p.yaml \
+		configs/ppo_2p_common.yaml --seeds 0,1,2 --steps 1000000 --runs_folder runs/results
 
 clean:
 	rm -rf $(VENV)

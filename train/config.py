@@ -29,7 +29,7 @@ class GameSettings:
         common_reserve: the variant in which all draw from one reserve; a list likewise.
         recall: own turns that a face stays visible, an integer >= 1, or full.
         reward: win or margin.
-        margin_weight: added to the return per point of margin, so that win with 0.02 is a mix of both.
+        margin_weight: added to the return per point of margin, so that win with 0.05 is a mix of both.
     """
 
     board: str = "standard"
@@ -37,7 +37,7 @@ class GameSettings:
     common_reserve: bool | list[bool] = False
     recall: Recall = "full"
     reward: str = "win"
-    margin_weight: float = 0.0
+    margin_weight: float = 0.05
 
 
 @dataclass
@@ -77,14 +77,14 @@ class PPOSettings:
     steps_per_update: int = 32
     minibatch: int = 2048
     epochs: int = 3
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     final_learning_rate: float = 1e-4
     gamma: float = 1.0
     gae_lambda: float = 0.95
     clip: float = 0.2
     entropy: float = 0.01
     final_entropy: float = 0.01
-    value: float = 0.5
+    value: float = 0.25
     max_grad_norm: float = 0.5
 
 

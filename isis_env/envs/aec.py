@@ -72,7 +72,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             "players": players,
             "common_reserve": common_reserve,
             "board": board,
-            "recall": recall,
+            "recall": recall if recall == "full" else int(recall),
             "reward": reward,
             "illegal": illegal,
             "render_mode": render_mode,
