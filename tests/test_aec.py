@@ -65,11 +65,12 @@ def walk(config, games=6, seed=0, **arguments):
 
 
 def begin(config, decisions, seed=0, **arguments):
-    """An env after some decisions of a random game, and the decisions that the game goes on with."""
+    """An env after some decisions of a random game (its second), and the decisions that the game goes on with."""
     rng = random.Random(seed)
     twin, deck, first = next(game := random_game(config, rng))
     env = make(config, **arguments)
-    env.reset(seed=seed, options={"deck": deck, "start_player": twin.seat})
+    env.reset(seed=seed)
+    env.reset(options={"deck": deck, "start_player": twin.seat})
     actions = [first, *(action for _, _, action in game)]
     for action in actions[:decisions]:
         env.step(action)
@@ -131,22 +132,10 @@ def held_face(env, agent):
 
 def illegal_actions(env):
     """Every integer beside the space and within it that is not legal, and the far ends of integer types."""
-    cells = env.config.num_actions
-    legal = set(np.flatnonzero(env.observe(env.agent_selection)["action_mask"]).tolist())
-    far = [
-        -(2**63),
-        -cells - 1,
-        cells * 2,
-        2**7,
-        2**31,
-        2**63,
-        2**64,
-        10**30,
-        -(10**30),
-        np.int64(-1),
-        np.uint64(2**64 - 1),
-    ]
-    return [action for action in range(-cells, cells + 3) if action not in legal] + far
+    size = env.config.num_actions
+    legal = np.flatnonzero(env.observe(env.agent_selection)["action_mask"]).tolist()
+    near = [action for action in range(-size - 1, size + 3) if action not in legal]
+    return [*near, 2**7, 2**31, -(2**63), 2**63, 2**64, -(10**30), 10**30, np.int64(-1), np.uint64(2**64 - 1)]
 
 
 # --- Arguments and spaces
@@ -311,14 +300,20 @@ def test_every_agent_can_be_observed_at_every_moment(config, recall):
 def test_arrays_are_fresh_at_every_call(config):
     """Whoever stores or scribbles on an observation must not see it change or change the next one."""
     env, actions = mid_draw(config)
-    kept, before = [*env.observe("player_0").values(), env.state()], snapshot(env)
+    kept, before = arrays_of(env), snapshot(env)
     values = [array.copy() for array in kept]
     env.step(actions[0])
+    again = arrays_of(env)
     assert all(np.array_equal(array, value) for array, value in zip(kept, values, strict=True))
+    assert not any(np.shares_memory(old, new) for old in kept for new in again)
     env, _ = mid_draw(config)
-    for array in (*env.observe("player_0").values(), *env.observe("player_1").values(), env.state()):
+    for array in arrays_of(env):
         array[:] = -1
     assert snapshot(env) == before
+
+
+def arrays_of(env):
+    return [*(array for agent in env.possible_agents for array in env.observe(agent).values()), env.state()]
 
 
 @every_form
@@ -643,7 +638,7 @@ def test_wrong_reset_argument_raises_naming_it_and_leaves_the_game_running(argum
     assert "must be" in str(error.value)
     assert snapshot(env) == before
     env.reset()
-    assert env.deal_id == "seed=0 episode=1"  # the failed reset was no episode
+    assert env.deal_id == "seed=0 episode=2"  # the failed reset was no episode
 
 
 BEFORE_RESET = {
@@ -731,12 +726,25 @@ def test_illegal_actions_of_the_held_phase_raise_and_the_game_goes_on(config):
     assert play_on(env, actions) == play_on(untouched, actions)
 
 
+@every_form
+def test_a_piece_that_the_seat_does_not_have_is_illegal(config):
+    lacked = set()
+    for env, twin, action in walk(config):
+        if action is None or twin.held is not None:
+            continue
+        for piece, attempt in (("tile", config.draw_action), ("stone", twin.free_cells()[0])):
+            if attempt not in twin.legal():
+                lacked.add(piece)
+                with pytest.raises(IllegalActionError):
+                    env.step(attempt)
+    assert lacked == {"tile", "stone"}  # the games above reach what they should
+
+
+NO_INTEGERS = [None, 1.0, np.float32(1), np.array(1.0), "1", True, np.bool_(False), [1], (1,), {}, np.array([1])]
+
+
 @pytest.mark.parametrize("illegal", ["raise", "lose"])
-@pytest.mark.parametrize(
-    "action",
-    [None, 1.0, np.float32(1), "1", True, False, np.bool_(True), [1], (1,), {}, np.array([1]), np.array(1.0)],
-    ids=repr,
-)
+@pytest.mark.parametrize("action", NO_INTEGERS, ids=repr)
 def test_an_action_that_is_no_integer_is_a_type_error_in_both_modes(action, illegal):
     for env, _ in (begin(GameConfig(), 0, illegal=illegal), mid_draw(GameConfig(), illegal=illegal)):
         before = snapshot(env)
@@ -776,7 +784,9 @@ def test_under_lose_any_illegal_integer_ends_the_game_and_is_not_applied(config,
         assert ended.rewards == {offender: -stake, **dict.fromkeys(others, stake / (config.players - 1))}
         assert ended.winners() == [env.possible_agents.index(agent) for agent in others]
         assert (ended.scores(), ended.state().tobytes(), ended.skipped) == (scores, state, skipped)
-        assert not any(ended.observe(agent)["action_mask"].any() for agent in env.possible_agents)
+        for agent in env.possible_agents:
+            assert env.observation_space(agent).contains(ended.observe(agent))
+            assert not ended.observe(agent)["action_mask"].any()
 
 
 def test_no_game_reaches_the_margin_paid_for_an_illegal_action():
@@ -879,9 +889,8 @@ def test_ansi_shows_what_the_seat_on_turn_may_know_and_all_after_the_end(config,
         visible = twin.visible(twin.seat if not twin.over else 0, "full" if twin.over else recall)
         tiles = [cell for cell, piece in enumerate(twin.board) if piece and piece[0] == "tile"]
         assert re.findall(r"\[([+-]\d|  )\]", board) == [f"{visible[c]:+d}" if c in visible else "  " for c in tiles]
-        assert re.findall(r"\((\d)\)", board) == [
-            str(piece[1]) for piece in twin.board if piece and piece[0] == "stone"
-        ]
+        stones = [str(piece[1]) for piece in twin.board if piece and piece[0] == "stone"]
+        assert re.findall(r"\((\d)\)", board) == stones
         if twin.held is not None:
             assert f"{twin.held:+d}" in text.partition("to place")[2]
 

@@ -167,10 +167,10 @@ def test_the_built_ins_are_all_tested():
 def batches_that_differ_in_the_unknown(board, recall):
     """Pairs of batches of the same moves, in which the seats on turn know the same and all else is dealt anew."""
     rng = random.Random(3)
-    records = [Record(config, rng) for config in ALL_FORMS if config.board == board for _ in range(8)]
+    records = [Record(config, rng) for config in ALL_FORMS if config.board == board for _ in range(4)]
     configs, starts = [record.config for record in records], [record.start for record in records]
     real, other = Batch(configs), Batch(configs)
-    for decisions in range(0, min(len(record.actions) for record in records), 3):
+    for decisions in range(0, min(len(record.actions) for record in records), 5):
         real.reset(7, start_player=starts, deck=[record.deck for record in records])
         moves = [np.array([record.actions[step] for record in records]) for step in range(decisions)]
         for actions in moves:
