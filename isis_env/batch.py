@@ -199,8 +199,20 @@ class Batch:
         }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take the games of a `snapshot` of a batch with the same settings."""
-        self.states[:] = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(self.num_games)
+        """Take the games of a `snapshot` of a batch with the same settings.
+
+        Raises:
+            ValueError: it is of other settings; the games are as they were.
+        """
+        shape = (self.num_games, STATE.itemsize)
+        if arrays["states"].shape != shape or arrays["states"].dtype != np.uint8:
+            raise ValueError(f"states of shape {arrays['states'].shape}: must be bytes of shape {shape}")
+        states = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(self.num_games)
+        for name in ("side", "players", "common_reserve"):
+            wanted = [int(getattr(config, name)) for config in self.configs]
+            if states[name].tolist() != wanted:
+                raise ValueError(f"states of another {name} than this batch has")
+        self.states[:] = states
         self._decks[:] = arrays["decks"]
         self.seeds[:] = arrays["seeds"]
         self.episodes[:] = arrays["episodes"]

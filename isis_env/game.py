@@ -196,8 +196,14 @@ def outcomes(s, odds):
 
 
 @kernel
+def is_concealed(s):
+    """Whether `observation.conceal` has turned this state into what one seat knows under limited recall."""
+    return s.score[0] == UNKNOWN
+
+
+@kernel
 def decisions_taken(s):
-    """Decisions made so far in the game, draws and placements."""
+    """Decisions made so far in the game, draws and placements; a concealed state does not tell."""
     draws = int(TILES_TOTAL[s.side])
     for slot in range(FACE_SLOTS):
         draws -= s.unrevealed[slot]

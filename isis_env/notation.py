@@ -15,7 +15,7 @@ import numpy as np
 
 from isis_env import game
 from isis_env.config import BOARDS, MAX_FACE, GameConfig
-from isis_env.game import NOTHING, STATE, TILE, UNKNOWN
+from isis_env.game import NOTHING, STATE, TILE
 
 VERSION = 1
 
@@ -60,7 +60,7 @@ def moves(s: np.record) -> list[str]:
         NotationError: the state has no history (it is one that `observation.conceal` has passed).
     """
     side = int(s.side)
-    if s.placed and s.order[0] == UNKNOWN:
+    if game.is_concealed(s):
         raise NotationError("this state holds no history: it is what one seat knows under limited recall")
     text = []
     for cell in s.order[: s.placed]:

@@ -161,8 +161,13 @@ def check_recall(recall: object, name: str = "recall") -> int:
 
 @kernel
 def observe(s, seat, recall, out):
-    """Write what `seat` may know of `s` under `recall` to `out` (float32[L])."""
+    """Write what `seat` may know of `s` under `recall` to `out` (float32[L]).
+
+    A state that `conceal` has passed shows the faces that are left in it, and no memory aids.
+    """
     cells = game.cells_of(s)
+    concealed = game.is_concealed(s)
+    remembers = recall == FULL and not concealed
     tiles = MAX_PLAYERS * cells
     faces = tiles + cells
     rest = faces + cells
@@ -172,13 +177,13 @@ def observe(s, seat, recall, out):
     for cell in range(cells):
         piece = s.board[cell] - EMPTY
         out[_PLANE[s.players, seat, piece] * cells + cell] = _FILLED[piece]
-    if recall == FULL:
+    if recall == FULL or concealed:
         for cell in range(cells):
             face = s.face[cell]
             out[faces + cell] = 0.0 if face == UNKNOWN else face / FACE_SCALE
     else:
         for turn in range(_first_visible(s, seat, recall), s.placed):
-            cell = s.order[turn]
+            cell = int(s.order[turn])
             out[faces + cell] = s.face[cell] / FACE_SCALE
 
     for other in range(s.players):
@@ -186,20 +191,20 @@ def observe(s, seat, recall, out):
         out[rest + _STONES_LEFT + relative] = s.stones[other] / STONES_SCALE
         if not s.common_reserve:
             out[rest + _TILES_LEFT + relative] = s.pile[other] / TILES_SCALE
-        if recall == FULL:
+        if remembers:
             out[rest + _SCORES + relative] = s.score[other] / SCORE_SCALE
     if s.common_reserve:
         out[rest + _RESERVE] = s.pile[0] / RESERVE_SCALE
         out[rest + _VARIANT] = 1.0
     else:
         out[rest + _BOX] = game.box(s) / BOX_SCALE
-    out[rest + _PLAYERS + s.players - 2] = 1.0
+    out[rest + _PLAYERS + int(s.players) - 2] = 1.0
     if s.placed < cells:
         out[rest + _ON_TURN + _relative(s, s.seat, seat)] = 1.0
     if s.held != NOTHING:
-        out[rest + _HELD + _face_index(s.held)] = 1.0
+        out[rest + _HELD + _face_index(int(s.held))] = 1.0
     out[rest + _PROGRESS] = s.placed / cells
-    if recall == FULL:
+    if remembers:
         for index in range(MAX_FACE):
             out[rest + _UNREVEALED + index] = s.unrevealed[index] / COPIES_SCALE
             out[rest + _UNREVEALED + MAX_FACE + index] = s.unrevealed[MAX_FACE + 1 + index] / COPIES_SCALE
@@ -210,9 +215,10 @@ def conceal(s, seat, recall):
     """Turn the state `s` into what `seat` may know of it under `recall`; nothing changes under full recall.
 
     Faces it does not see, the scores and the history become `UNKNOWN`, and `unrevealed` counts every tile that it
-    neither sees nor sees held, so that `game.outcomes` are the odds as far as it can tell.
+    neither sees nor sees held, so that `game.outcomes` are the odds as far as it can tell. A state once concealed stays
+    as it is.
     """
-    if recall == FULL:
+    if recall == FULL or game.is_concealed(s):
         return
     visible = np.zeros(len(s.face), np.bool_)
     for turn in range(_first_visible(s, seat, recall), s.placed):
@@ -239,7 +245,7 @@ def observe_everything(s, out):
     observe(s, 0, FULL, out[:history])
     out[history:] = 0.0
     for turn in range(s.placed):
-        cell = s.order[turn]
+        cell = int(s.order[turn])
         out[history + cell] = (turn + 1) / cells
         if s.board[cell] == TILE:
             out[history + (1 + int(s.placer[turn])) * cells + cell] = 1.0
@@ -260,18 +266,40 @@ def conceal_all(states, seats, recall):
 
 
 def known_states(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
-    """A copy of `states` (`STATE[n]`) as far as `seats` (int[n]) know them under `recall`."""
+    """A copy of `states` (`STATE[n]`) as far as `seats` (int[n]) know them under `recall`.
+
+    Raises:
+        ValueError: there is not one seat of the game per state.
+    """
     known = states.copy()
-    conceal_all(known, np.asarray(seats), check_recall(recall))
+    conceal_all(known, _check_seats(states, seats), check_recall(recall))
     return known
 
 
 def observations(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
-    """What `seats` (int[n]) see of `states` (`STATE[n]`, all on one board) under `recall`, as float32[n, L]."""
-    size = CELL_PLANES * int(states[0]["side"]) ** 2 + _GLOBALS if len(states) else 0
+    """What `seats` (int[n]) see of `states` (`STATE[n]`, all on one board) under `recall`, as float32[n, L].
+
+    Raises:
+        ValueError: there is not one seat of the game per state, or the states are on different boards.
+    """
+    seats = _check_seats(states, seats)
+    sides = np.unique(states["side"])
+    if len(sides) > 1:
+        raise ValueError(f"states on boards of sides {sides.tolist()}: must all be on one board")
+    size = CELL_PLANES * int(sides[0]) ** 2 + _GLOBALS if len(sides) else 0
     out = np.empty((len(states), size), np.float32)
-    observe_all(states, np.asarray(seats), check_recall(recall), out)
+    observe_all(states, seats, check_recall(recall), out)
     return out
+
+
+def _check_seats(states: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    """`seats` as int64[n], for kernels check nothing."""
+    seats = np.asarray(seats, np.int64)
+    if states.ndim != 1 or seats.shape != states.shape:
+        raise ValueError(f"seats of shape {seats.shape}: must be one per state, {states.shape}")
+    if ((seats < 0) | (seats >= states["players"])).any():
+        raise ValueError(f"seats={seats.tolist()}: must be seats of their games, from 0 to players - 1")
+    return seats
 
 
 @kernel
@@ -288,7 +316,7 @@ def _first_visible(s, seat, recall):
 
 @kernel
 def _relative(s, seat, observer):
-    return seat - observer if seat >= observer else seat - observer + s.players
+    return int(seat) - int(observer) if seat >= observer else int(seat) - int(observer) + int(s.players)
 
 
 @kernel

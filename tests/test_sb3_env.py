@@ -114,7 +114,8 @@ def replay(config, recall, reward, seed, slot, episode, moves):
     assert moves[-1].reward == np.float32(env.rewards[mine])
     np.testing.assert_array_equal(info["terminal_observation"], env.observe(mine)["observation"])
     assert info["terminal_observation"].dtype == np.float32
-    assert set(info) == {"terminal_observation", "episode", "opponents"}
+    assert set(info) == {"terminal_observation", "episode", "win_share", "opponents"}
+    assert info["win_share"] == (1 / len(env.winners()) if seat in env.winners() else 0)
     assert info["episode"]["r"] == pytest.approx(env.rewards[mine])
     assert info["episode"]["l"] == len(moves)
     assert len(info["opponents"]) == config.players - 1

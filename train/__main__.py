@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
             if argv[0] == "--resume":
                 folder = trainer.resume(Path(argv[1]))
             elif seeds:
-                folder = several.train_seeds(config, seeds)
+                (folder,) = several.train_seeds([config], seeds)
             else:
                 folder = trainer.train(config)
         except (CheckpointError, trainer.TrainingError, several.ChildRunError) as error:

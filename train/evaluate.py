@@ -27,6 +27,7 @@ from isis_env.batch import Batch
 from isis_env.config import BOARDS, MAX_PLAYERS, GameConfig
 from isis_env.deal import check_seed
 from isis_env.policy import Agent, ask, make_agent
+from train.config import EVALUATION_SEED
 
 # Games in progress at a time; bounds memory.
 GAMES_AT_A_TIME = 2048
@@ -233,7 +234,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--players", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--common-reserve", action="store_true", help="all draw from one reserve")
     parser.add_argument("--board", default="standard", choices=tuple(BOARDS), help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="of the first deal (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="of the first deal (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="JSON file (default: results/, named after the arguments)")
     return parser.parse_args(argv)
 

@@ -49,14 +49,18 @@ class EpisodeStatistics(BaseCallback):
 
     def clear(self) -> None:
         """Begin anew."""
-        self.returns: dict[str, list[float]] = defaultdict(list)  # by kind of the seat after the learner
+        # By kind of the opponent on the seat after the learner's
+        self.returns: dict[str, list[float]] = defaultdict(list)
+        self.shares: dict[str, list[float]] = defaultdict(list)  # of the win
         self._lengths: list[int] = []
         self._choices = self._draws = 0
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
             if "episode" in info:
-                self.returns[self._kinds[info["opponents"][0]]].append(info["episode"]["r"])
+                kind = self._kinds[info["opponents"][0]]
+                self.returns[kind].append(info["episode"]["r"])
+                self.shares[kind].append(info["win_share"])
                 self._lengths.append(info["episode"]["l"])
         masks, actions = self.locals["action_masks"], self.locals["actions"]
         choice = (masks[:, -1] == 1) & (masks[:, :-1].any(axis=1))
@@ -96,7 +100,9 @@ class Metrics:
             *(f"return_{kind}" for kind in kinds),
             *(f"score_{rival}" for rival in rivals),
         ]
-        self._rows = [row for row in read_metrics(self._file) if row["step"] <= last_step]
+        rows = read_metrics(self._file)
+        self._columns += sorted({name for row in rows for name in row} - set(self._columns))  # of rivals no longer met
+        self._rows = [row for row in rows if row["step"] <= last_step]
         text = io.StringIO()
         writer = csv.DictWriter(text, self._columns, lineterminator="\n")
         writer.writeheader()
@@ -105,8 +111,7 @@ class Metrics:
         unfinished.write_text(text.getvalue())
         unfinished.replace(self._file)
         self._unwritten = ""
-        purge = last_step + 1 if last_step else None
-        self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=purge)
+        self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=last_step + 1)
 
     @property
     def seconds(self) -> float:
@@ -124,7 +129,7 @@ class Metrics:
         self._unwritten += text.getvalue()
         for name, value in row.items():
             if name != "step":
-                self._board.add_scalar(name.replace("_", "/", 1), value, row["step"])
+                self._board.add_scalar(_tag(name), value, row["step"])
         size = self._file.stat().st_size
         try:
             with self._file.open("a") as stream:
@@ -135,9 +140,22 @@ class Metrics:
             raise
         self._unwritten = ""
 
-    def close(self) -> None:
-        """Flush what TensorBoard holds back."""
-        self._board.close()
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._board.close()  # flushes
+
+
+def _tag(name: str) -> str:
+    """Where TensorBoard shows a column."""
+    if name in TIME_COLUMNS:
+        return f"time/{name}"
+    if name.startswith("score_"):
+        return f"evaluation/{name.removeprefix('score_')}"
+    if name.startswith("return_") or name in ("decisions", "draw_share"):
+        return f"games/{name}"
+    return f"learner/{name}"
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:

@@ -15,11 +15,15 @@ from train.config import SelfPlaySettings
 # How fast a snapshot's score follows new games: the weight of one update's mean.
 SCORE_STEP = 0.2
 
+# Updates that a snapshot stays in play, so that most games end against the one they began with.
+UPDATES_IN_PLAY = 4
+
 
 class OpponentPool:
     """The opponents of a training run.
 
-    One snapshot is in play at a time, drawn anew at every update: few distinct networks mean few, large forward passes.
+    One snapshot is in play at a time, drawn anew every few updates: few distinct networks mean few, large forward
+    passes.
 
     Args:
         settings: shares, size of the pool and how it is drawn from.
@@ -46,7 +50,7 @@ class OpponentPool:
         self.kinds = ["latest", "snapshot", *baselines]
         self.snapshots: list[NetworkAgent] = []
         self.scores: list[float] = []
-        self._active: int | None = None
+        self.active: int | None = None  # index of the snapshot in play
         self._baselines = baselines
         self._seed = seed
         self._latest = NetworkAgent(
@@ -59,6 +63,7 @@ class OpponentPool:
         dropped = len(self.snapshots) - self.settings.pool
         if dropped > 0:
             del self.snapshots[:dropped], self.scores[:dropped]
+            self.active = None if self.active is None else max(0, self.active - dropped)
 
     def append(self, network: BoardNetwork, score: float) -> None:
         """Put a frozen network at the end of the pool."""
@@ -67,22 +72,22 @@ class OpponentPool:
         self.snapshots.append(agent)
         self.scores.append(score)
 
-    def note_returns(self, returns: list[float]) -> None:
-        """Learn how the games against the snapshot in play went."""
-        if self._active is not None and returns:
-            mean = float(np.mean([1.0 if r > 0 else 0.5 if r == 0 else 0.0 for r in returns]))
-            self.scores[self._active] += SCORE_STEP * (mean - self.scores[self._active])
+    def note_shares(self, shares: list[float]) -> None:
+        """Learn how games against the snapshot in play went: the learner's shares of the win."""
+        if self.active is not None and shares:
+            self.scores[self.active] += SCORE_STEP * (float(np.mean(shares)) - self.scores[self.active])
 
-    def seat(self, env: IsisOsirisVecEnv, update: int) -> None:
+    def draw(self, update: int) -> None:
+        """Put a snapshot in play, where there is one and it is time for another."""
+        if self.snapshots and (self.active is None or update % UPDATES_IN_PLAY == 0):
+            uniform = (int(random_bits(np.uint64(self._seed), np.uint64(update))) >> 11) * 2.0**-53
+            drawn = int(np.searchsorted(np.cumsum(self.weights()), uniform, side="right"))
+            self.active = min(drawn, len(self.snapshots) - 1)
+
+    def seat(self, env: IsisOsirisVecEnv) -> None:
         """Set who is played against until the next update."""
         shares = self.settings
-        snapshot = self._latest
-        self._active = None
-        if self.snapshots:
-            uniform = (int(random_bits(np.uint64(self._seed), np.uint64(update))) >> 11) * 2.0**-53
-            self._active = int(np.searchsorted(np.cumsum(self.weights()), uniform, side="right"))
-            self._active = min(self._active, len(self.snapshots) - 1)
-            snapshot = self.snapshots[self._active]
+        snapshot = self._latest if self.active is None else self.snapshots[self.active]
         opponents = [self._latest, snapshot, *self._baselines.values()]
         env.set_opponents(opponents, [shares.latest, shares.snapshots, *shares.baselines.values()])
 

@@ -21,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
         if not files or not seeds:
             raise ConfigError("usage: python -m train.results CONFIG.yaml ... --seeds 0,1,2 [--key value ...]")
         overrides = arguments[len(files) :]
-        folders = [train_seeds(read_config(Path(file), overrides), seeds) for file in files]
+        folders = train_seeds([read_config(Path(file), overrides) for file in files], seeds)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

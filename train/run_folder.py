@@ -1,6 +1,7 @@
 """The folder of a training run: where it is made, what is in it, which checkpoints stay."""
 
 import itertools
+import os
 import shutil
 import subprocess
 from dataclasses import asdict, replace
@@ -27,17 +28,36 @@ def make_run_folder(config: TrainConfig) -> tuple[Path, TrainConfig]:
         ConfigError: the folder cannot be written, or the disk is all but full.
     """
     config = replace(config, threads=config.threads or available_cores())
-    names = (config.name if number == 1 else f"{config.name}-{number}" for number in itertools.count(1))
-    folder = next(path for name in names if not (path := Path(config.runs_folder) / name).exists())
+    runs = Path(config.runs_folder)
+    # Made under another name and then renamed: a folder that bears a run's name holds its config, and two runs that
+    # begin at the same moment get two folders.
+    unfinished = runs / f".{config.name}-{os.getpid()}.unfinished"
     try:
-        (folder / CHECKPOINTS_FOLDER).mkdir(parents=True)
-        (folder / CONFIG_FILE).write_text(dump_config(config))
-        free = shutil.disk_usage(folder).free
+        (unfinished / CHECKPOINTS_FOLDER).mkdir(parents=True)
+        (unfinished / CONFIG_FILE).write_text(dump_config(config))
+        free = shutil.disk_usage(runs).free
+        if free < FREE_BYTES:
+            raise ConfigError(f"{runs}: {free >> 20} MiB free on this disk, a run needs {FREE_BYTES >> 20}")
+        for number in itertools.count(1):
+            folder = runs / (config.name if number == 1 else f"{config.name}-{number}")
+            if not folder.exists() and _renamed(unfinished, folder):
+                return folder, config
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from None
-    if free < FREE_BYTES:
-        raise ConfigError(f"{folder}: {free >> 20} MiB free on this disk, a run needs {FREE_BYTES >> 20}")
-    return folder, config
+        raise ConfigError(f"{runs}: no run folder can be made there ({error.strerror})") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    raise AssertionError("unreachable: some number is free")
+
+
+def _renamed(source: Path, target: Path) -> bool:
+    """Whether `source` could be renamed to `target`; not where another run has just taken that name."""
+    try:
+        source.rename(target)
+    except OSError:
+        if not target.exists():
+            raise
+        return False
+    return True
 
 
 def open_run_folder(folder: Path) -> TrainConfig:

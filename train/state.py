@@ -6,17 +6,23 @@ Beside the weights a checkpoint holds `training.safetensors` (optimiser, snapsho
 
 import copy
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 import torch
 from sb3_contrib import MaskablePPO
 
 from agents.checkpoint import CheckpointError, load_checkpoint, read_checked
 from isis_env.envs.sb3 import IsisOsirisVecEnv
+from train.config import TrainConfig
 from train.opponents import OpponentPool
 from train.policy import policy_network
+
+MAY_CHANGE = ("name", "steps", "runs_folder", "checkpoint_every", "keep_last", "keep_every", "threads", "evaluation")
 
 TENSORS_FILE, COUNTERS_FILE = "training.safetensors", "training.json"
 
@@ -37,6 +43,7 @@ def capture(model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool, updat
         "update": update,
         "learner_updates": model._n_updates,
         "pool_scores": pool.scores,
+        "pool_active": pool.active,
         "random_numpy": [position, has_gauss, gauss],
     }
     return {
@@ -45,17 +52,19 @@ def capture(model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool, updat
     }
 
 
-def restore(folder: Path, model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool) -> int:
+def restore(folder: Path, config: TrainConfig, model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool) -> int:
     """Bring a newly made learner, environment and pool to where the checkpoint `folder` stood; returns the update.
 
     Raises:
         CheckpointError: a file is missing, truncated, changed or of another run.
     """
     checkpoint = load_checkpoint(folder)
+    _check_config(folder, checkpoint.metadata.get("config"), config)
     network = policy_network(model)
-    tensors = safetensors.numpy.load(read_checked(folder, TENSORS_FILE, checkpoint.metadata))
-    counters = json.loads(read_checked(folder, COUNTERS_FILE, checkpoint.metadata))
+    tensors_data = read_checked(folder, TENSORS_FILE, checkpoint.metadata)
+    counters_data = read_checked(folder, COUNTERS_FILE, checkpoint.metadata)
     try:
+        tensors, counters = safetensors.numpy.load(tensors_data), json.loads(counters_data)
         network.load_state_dict(checkpoint.network.state_dict())
         groups = model.policy.optimizer.state_dict()["param_groups"]
         model.policy.optimizer.load_state_dict({"state": _indexed(tensors, "optimizer"), "param_groups": groups})
@@ -64,16 +73,31 @@ def restore(folder: Path, model: MaskablePPO, env: IsisOsirisVecEnv, pool: Oppon
             snapshot = copy.deepcopy(network)
             snapshot.load_state_dict(snapshots[index])
             pool.append(snapshot, score)
-        pool.seat(env, counters["update"])
+        pool.active = counters["pool_active"]
+        pool.seat(env)
         model._last_obs = env.restore(_group(tensors, "env"))
         model._last_episode_starts = tensors["episode_starts"]
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{folder}: does not belong to this run's config ({error})") from None
-    model.num_timesteps = counters["step"]
-    model._n_updates = counters["learner_updates"]
-    torch.set_rng_state(torch.from_numpy(tensors["random.torch"]))
-    np.random.set_state(("MT19937", tensors["random.numpy"], *counters["random_numpy"]))  # noqa: NPY002
-    return counters["update"]
+        model.num_timesteps = counters["step"]
+        model._n_updates = counters["learner_updates"]
+        torch.set_rng_state(torch.from_numpy(tensors["random.torch"]))
+        np.random.set_state(("MT19937", tensors["random.numpy"], *counters["random_numpy"]))  # noqa: NPY002
+        return counters["update"]
+    except (safetensors.SafetensorError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{folder}: holds no state of such a run ({' '.join(str(error).split())})") from None
+
+
+def _check_config(folder: Path, saved: Any, config: TrainConfig) -> None:
+    """A run may go on under a changed config only where the change means nothing to what is restored."""
+    now = json.loads(json.dumps(asdict(config)))
+    if not isinstance(saved, dict):
+        raise CheckpointError(f"{folder}: no config in its metadata, so it cannot be resumed")
+    changed = [key for key in now if key not in MAY_CHANGE and saved.get(key) != now[key]]
+    if changed:
+        key = changed[0]
+        raise CheckpointError(
+            f"{folder}: {key} was {saved.get(key)!r} and is {now[key]!r} now; a run is resumed with the config it was "
+            f"begun with, but for {', '.join(MAY_CHANGE)}"
+        )
 
 
 def _group(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.logger import Logger
 from tqdm import tqdm
 
-from agents.checkpoint import list_checkpoints
+from agents.checkpoint import list_checkpoints, parameters_finite
 from agents.learned import NetworkAgent
 from agents.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
@@ -34,6 +34,9 @@ from train.run_folder import EVALUATION_FILE, make_run_folder, open_run_folder, 
 # A policy that no longer explores at all, or an update that threw it far away, has collapsed.
 LEAST_ENTROPY = 1e-4
 MOST_KL = 1.0
+
+
+LOCK_FILE = ".lock"  # held while a process trains the run
 
 
 class TrainingError(RuntimeError):
@@ -66,6 +69,7 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
 
     Raises:
         CheckpointError: the last checkpoint is broken.
+        ConfigError: another process is training this run.
         Interrupted: the user stopped it; all is saved.
         TrainingError: the policy broke down, or the last checkpoint could not be written.
     """
@@ -85,21 +89,22 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
     baselines = {spec: agents[spec] for spec in config.self_play.baselines}
     rivals = {spec: agents[spec] for spec in config.evaluation.opponents}
     pool = OpponentPool(config.self_play, network, config.game.recall, baselines, config.seed)
-    pool.seat(env, update=0)
+    pool.seat(env)
+    env.seed(config.seed * config.ppo.games)  # no two seeds share a deal
     episodes = EpisodeStatistics(pool.kinds)
     _, callback = model._setup_learn(config.steps, episodes)
     saved = list_checkpoints(folder)
-    update = state.restore(saved[-1], model, env, pool) if saved else 0
+    update = state.restore(saved[-1], config, model, env, pool) if saved else 0
 
-    metrics = Metrics(folder, pool.kinds, [*rivals], last_step=model.num_timesteps)
-    started = time.perf_counter() - metrics.seconds
     owed = False  # a checkpoint that is due but could not be written yet
     with (
+        Metrics(folder, pool.kinds, [*rivals], last_step=model.num_timesteps) as metrics,
         _interruption() as interrupted,
         tqdm(
             total=config.steps, initial=model.num_timesteps, unit="step", unit_scale=True, disable=not progress
         ) as bar,
     ):
+        started = time.perf_counter() - metrics.seconds
         while model.num_timesteps < config.steps:
             before, begun = model.num_timesteps, time.perf_counter()
             model._update_current_progress_remaining(before, config.steps)
@@ -109,14 +114,14 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
             update += 1
             step = model.num_timesteps
             row = {"step": step, **learner_metrics(model), **episodes.summary()}
-            _check_health(network, row, folder)
-
-            pool.note_returns(episodes.returns["snapshot"])
+            ill = _illness(network, row)
+            pool.note_shares(episodes.shares["snapshot"])
             episodes.clear()
             if _due(config.self_play.snapshot_every, before, step):
                 pool.add_snapshot()
-            pool.seat(env, update)
-            if _due(config.evaluation.every, before, step) and step < config.steps:
+            pool.draw(update)
+            pool.seat(env)
+            if _due(config.evaluation.every, before, step) and step < config.steps and not ill:
                 results = evaluate_policy(config, network, rivals, config.evaluation.games_on_the_way)
                 row |= {f"score_{spec}": round(mean_score(found), 4) for spec, found in results.items()}
 
@@ -126,18 +131,18 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
             owed |= _due(config.checkpoint_every, before, step) or step >= config.steps or stopping
             try:
                 metrics.write(row)
-                if owed:
+                if owed and not ill:
                     save(folder, network, config, step, state.capture(model, env, pool, update))
                     owed = False
             except OSError as error:
                 bar.write(f"step {step}: cannot save ({error}); training goes on and tries again at the next update")
                 owed = True
+            if ill:
+                raise TrainingError(f"{folder}, step {step}: {ill}; {_last_good(folder)}")
             bar.update(step - before)
             bar.set_postfix({key: row[key] for key in ("entropy", "draw_share") if key in row}, refresh=False)
             if stopping and not owed:
-                metrics.close()
                 raise Interrupted(f"stopped at step {step}; go on with: python -m train --resume {folder}")
-    metrics.close()
     if owed:
         raise TrainingError(f"the last checkpoint could not be written; {_last_good(folder)}")
     results = evaluate_policy(config, network, rivals, config.evaluation.games, progress)
@@ -210,16 +215,15 @@ def _named_agents(config: TrainConfig) -> dict[str, Agent]:
         raise ConfigError(f"opponents: {error}") from None
 
 
-def _check_health(network: BoardNetwork, row: dict[str, Any], folder: Path) -> None:
-    if not all(bool(torch.isfinite(p).all()) for p in network.parameters()):
-        what = "weights are no longer finite"
-    elif not row["entropy"] >= LEAST_ENTROPY:
-        what = f"the policy has collapsed: entropy {row['entropy']}"
-    elif not row["approx_kl"] <= MOST_KL:
-        what = f"an update threw the policy far away: approximate KL {row['approx_kl']}"
-    else:
-        return
-    raise TrainingError(f"{folder}, step {row['step']}: {what}; {_last_good(folder)}")
+def _illness(network: BoardNetwork, row: dict[str, Any]) -> str:
+    """What is wrong with the policy, in words; empty where nothing is."""
+    if not parameters_finite(network):
+        return "weights are no longer finite"
+    if not row["entropy"] >= LEAST_ENTROPY:
+        return f"the policy has collapsed: entropy {row['entropy']}"
+    if not row["approx_kl"] <= MOST_KL:
+        return f"an update threw the policy far away: approximate KL {row['approx_kl']}"
+    return ""
 
 
 def _last_good(folder: Path) -> str:

@@ -26,8 +26,8 @@ class IsisOsirisVecEnv(VecEnv):
     """`num_envs` games, each with one learner; observations float32[n, L], masks through `env_method("action_masks")`.
 
     `infos` are empty but for the last step of a game, which has `terminal_observation` (the learner's view of the full
-    board), `episode` (`r` its return, `l` its decisions) and `opponents` (the index of the agent on every other seat,
-    clockwise from the learner).
+    board), `episode` (`r` its return, `l` its decisions; `t` is there for SB3 and always 0), `win_share` (1/k for one
+    of k winners, else 0) and `opponents` (the index of the agent on every other seat, clockwise from the learner).
 
     Args:
         config: one setting for all games, or one per game, all on one board.
@@ -172,11 +172,15 @@ class IsisOsirisVecEnv(VecEnv):
             rewards[slots] += self._margin_weight * margins[index, learner]
         dones[slots] = True
         views = observations(final, learner, self._recall)
-        for slot, seat, view in zip(slots.tolist(), learner.tolist(), views, strict=True):
+        scores = np.where(np.arange(MAX_PLAYERS) < self._players[slots, None], final["score"], -np.inf)
+        won = scores == scores.max(axis=1, keepdims=True)
+        shares = won[index, learner] / won.sum(axis=1)
+        for slot, seat, view, share in zip(slots.tolist(), learner.tolist(), views, shares.tolist(), strict=True):
             players = self._players[slot]
             infos[slot] = {
                 "terminal_observation": view,
                 "episode": {"r": float(rewards[slot]), "l": int(self._length[slot]), "t": 0.0},
+                "win_share": share,
                 "opponents": [int(self._opponent[slot, (seat + k) % players]) for k in range(1, players)],
             }
         self._seat_players(slots)
