@@ -68,7 +68,7 @@ def save_checkpoint(
     Raises:
         OSError: it could not be written; what was there before stands.
     """
-    weights = safetensors.torch.save({name: tensor.contiguous() for name, tensor in network.state_dict().items()})
+    weights = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in network.state_dict().items()})
     files = {NETWORK_FILE: weights, **(files or {})}
     metadata = {
         "format": FORMAT,
@@ -84,8 +84,14 @@ def save_checkpoint(
         for name, data in files.items():
             _write_durably(unfinished / name, data)
         _write_durably(unfinished / METADATA_FILE, json.dumps(metadata, indent=2).encode() + b"\n")
-        shutil.rmtree(path, ignore_errors=True)
-        unfinished.replace(path)
+        if path.exists():
+            replaced = path.with_name(path.name + ".replaced" + UNFINISHED)
+            shutil.rmtree(replaced, ignore_errors=True)
+            path.rename(replaced)
+            unfinished.rename(path)
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            unfinished.rename(path)
     except OSError:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -55,12 +55,13 @@ class NetworkAgent:
 
     @torch.inference_mode()
     def _logits(self, observations: np.ndarray) -> np.ndarray:
+        device = self.network.value.weight.device
         if not self.batch_invariant:
-            return self.network(torch.from_numpy(observations))[0].numpy()
+            return self.network(torch.from_numpy(observations).to(device))[0].cpu().numpy()
         n, size = observations.shape
-        padded = torch.zeros(-(-n // CHUNK) * CHUNK, size)
+        padded = torch.zeros(-(-n // CHUNK) * CHUNK, size, device=device)
         padded[:n] = torch.from_numpy(observations)
-        return torch.cat([self.network(chunk)[0] for chunk in padded.split(CHUNK)])[:n].numpy()
+        return torch.cat([self.network(chunk)[0] for chunk in padded.split(CHUNK)])[:n].cpu().numpy()
 
 
 @register("ppo")
@@ -72,6 +73,8 @@ def ppo(path: str, sample: bool = False, temperature: float = 1.0) -> NetworkAge
         sample: draw from the policy; otherwise its most likely action is played.
         temperature: sharper below 1, flatter above, when sampling.
     """
+    if temperature != 1.0 and not sample:
+        raise ValueError(f"ppo: temperature={temperature!r} must come with sample=true")
     checkpoint = load_checkpoint(path)
     return NetworkAgent(checkpoint.network, checkpoint.metadata["recall"], sample=sample, temperature=temperature)
 

@@ -40,11 +40,11 @@ def _writable(folder: Path) -> bool:
 def _cache_folder() -> Path | None:
     name = f"isis_env-{_source_hash()}"
     if numba_config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
-        candidates = [Path(numba_config.CACHE_DIR)]
+        candidates = [str(numba_config.CACHE_DIR)]
     else:
-        user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        candidates = [_PACKAGE / "__pycache__", user_cache / "isis_env"]
-    return next((folder / name for folder in candidates if _writable(folder / name)), None)
+        user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (never raises)
+        candidates = [str(_PACKAGE / "__pycache__"), f"{user_cache}/isis_env"]
+    return next((Path(folder, name) for folder in candidates if _writable(Path(folder, name))), None)
 
 
 CACHE_FOLDER = _cache_folder()

@@ -36,7 +36,8 @@ class Decisions:
         observations: float32[n, L], the same as a vector (`observation.layout`).
         action_masks: int8[n, A], 1 where an action is legal.
         seats: int64[n], the seat on turn.
-        games: int64[n], an id per game; memory belongs to (game, seat).
+        games: int64[n], the row that the game is played in; memory belongs to (game, seat), and `first` says when the
+            row has gone on to another game.
         first: bool[n], whether this is the seat's first decision of the game: forget what went before.
         seeds: uint64[n], fresh randomness per decision.
     """
@@ -386,7 +387,9 @@ def run_in_slices(rows_kernel: Callable[..., None], rows: int, threads: int, *ar
         return
     edges = np.linspace(0, rows, workers + 1).astype(int)
     key = (os.getpid(), workers)  # a forked child has no threads of its parent's pool
-    pool = _pools.setdefault(key, ThreadPoolExecutor(workers - 1, thread_name_prefix="isis_env"))
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(workers - 1, thread_name_prefix="isis_env")
+    pool = _pools[key]
     others = [pool.submit(rows_kernel, first, last, *arguments) for first, last in itertools.pairwise(edges[1:])]
     rows_kernel(edges[0], edges[1], *arguments)
     for other in others:

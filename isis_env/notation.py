@@ -48,11 +48,6 @@ def parse_cell(text: str, side: int = 6) -> int:
     raise NotationError(f"cell {text!r}: must be a1 to {cell_name(side * side - 1, side)}")
 
 
-def action_name(action: int, side: int = 6) -> str:
-    """An action as text: a cell, or `draw`."""
-    return "draw" if action == side * side else cell_name(action, side)
-
-
 def moves(s: np.record) -> list[str]:
     """The placements of a state in order and, where a tile is held, that tile.
 

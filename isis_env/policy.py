@@ -18,7 +18,7 @@ from isis_env.batch import Decisions
 from isis_env.config import MAX_FACE, MAX_PLAYERS, NEIGHBOURS
 from isis_env.deal import random_below, random_bits
 from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, TILE
-from isis_env.observation import Recall
+from isis_env.observation import Recall, check_recall
 
 
 @runtime_checkable
@@ -88,9 +88,15 @@ def make_agent(spec: str) -> Agent:
         factory = _REGISTRY[name]
     else:
         raise AgentSpecError(f"agent {spec!r}: {name!r} must be one of {', '.join(sorted([*_REGISTRY, 'python']))}")
-    agent = factory(**_convert(spec, factory, main, arguments))
+    try:
+        agent = factory(**_convert(spec, factory, main, arguments))
+    except ValueError:
+        raise
+    except Exception as error:
+        raise AgentSpecError(f"agent {spec!r}: {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not isinstance(agent, Agent):
         raise AgentSpecError(f"agent {spec!r}: {agent!r} must have `recall` and `act(decisions)`")
+    check_recall(agent.recall, f"agent {spec!r}: recall")
     return agent
 
 
@@ -120,8 +126,8 @@ def _import_factory(spec: str, main: str | None) -> Callable[..., Agent]:
         raise AgentSpecError(f"agent {spec!r}: must be python:package.module:factory")
     try:
         factory = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError) as error:  # TypeError: a relative module name
-        raise AgentSpecError(f"agent {spec!r}: {error}") from error
+    except Exception as error:  # whatever somebody else's module raises
+        raise AgentSpecError(f"agent {spec!r}: {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not callable(factory):
         raise AgentSpecError(f"agent {spec!r}: {module}.{attribute} must be callable")
     return factory
@@ -162,6 +168,10 @@ def _convert_value(spec: str, key: str, text: str, kind: Any) -> int | float | b
             return kind(text)
         except ValueError:
             raise AgentSpecError(f"agent {spec!r}: {key}={text} must be of type {kind.__name__}") from None
+    if kind not in (str, inspect.Parameter.empty):
+        raise AgentSpecError(
+            f"agent {spec!r}: {key} takes {kind}, which a spec cannot give; use int, float, bool or str"
+        )
     return text
 
 

@@ -961,3 +961,34 @@ def test_pettingzoo_makes_the_env_by_name():
     assert env.agents == [f"player_{seat}" for seat in range(4)]
     env.step(-1)
     assert all(env.terminations.values())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("name", "chess_v6", "name='chess_v6'"),
+        ("settings", {"players": 5}, "players=5"),
+        ("settings", {"player": 2}, "settings="),
+        ("seed", -1, "seed=-1"),
+        ("episode", "first", "episode='first'"),
+        ("deal_id", "seed=8 episode=0", "is not one of deal 'seed=8 episode=0'"),
+        ("deal_id", "seed 7", "deal_id='seed 7'"),
+        ("game", "a1 b1", "header"),
+        ("agents", ["player_0"], "agents=['player_0']"),
+        ("agents", None, "agents=None"),
+        ("offender", 7, "offender=7"),
+    ],
+)
+def test_a_dict_that_was_tampered_with_is_an_error_of_one_line(key, value, message):
+    env = isis_osiris_v0.env()
+    env.reset(seed=7)
+    for action in (36, 0, 36, 7, 36):
+        env.step(action)
+    data = env.to_dict()
+    assert isis_osiris_v0.raw_env.from_dict(data).to_dict() == data
+    for wrong in ({**data, key: value}, {k: v for k, v in data.items() if k != key}):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            isis_osiris_v0.raw_env.from_dict(wrong)
+        assert "\n" not in str(caught.value)
+        if key in wrong:
+            assert message in str(caught.value)

@@ -12,7 +12,7 @@ import yaml
 from agents.checkpoint import load_checkpoint
 from isis_env.policy import make_agent
 from train.__main__ import main
-from train.config import ConfigError, TrainConfig, dump_config, read_config
+from train.config import TrainConfig, dump_config, read_config
 from train.evaluate import evaluate
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
@@ -76,6 +76,24 @@ def test_the_resolved_config_reads_back_as_itself(config_file):
         ("ppo: {gamma: 1.5}", [], "ppo.gamma=1.5 must be from 0 to 1"),
         ("self_play: {latest: -1}", [], "self_play.latest=-1.0 must be at least 0"),
         ("self_play: {latest: 0, snapshots: 0}", [], "above 0 in sum"),
+        ("ppo: {gamma: .nan}", [], "ppo.gamma=nan must be finite"),
+        ("ppo:", [], "some.yaml: key 'ppo' has no value"),
+        ("steps: null", [], "some.yaml: key 'steps' has no value"),
+        ("steps: 10\nsteps: 20", [], "key 'steps' stands twice, again in line 2"),
+        ("steps: {a: 1}", [], "steps"),
+        ("steps.a: 1", [], "some.yaml: unknown key 'steps.a'; 'steps' has no keys of its own"),
+        ("seed: 5000000000", [], "seed=5000000000 must be from 0 to 4294967295"),
+        ("evaluation: {seed: -1}", [], "evaluation.seed=-1 must be from 0"),
+        ("evaluation: {seed: 100}", [], "evaluation.seed=100 must be clear of the deals that are trained on"),
+        ("ppo: {games: 3, steps_per_update: 11, minibatch: 32}", [], "leave no minibatch of one decision"),
+        ("ppo: {minibatch: 1}", [], "ppo.minibatch=1 must be at least 2"),
+        ("game: {players: []}", [], "at least one form"),
+        ("game: {players: [2, 3], board: mini3}", [], "game.players=3: must be 2 on board 'mini3'"),
+        ("game: {reward: margin}", [], "game.margin_weight=0.05 must be 0 with reward: margin"),
+        ("name: ..", [], "name='..' must be a plain folder name"),
+        ("evaluation: {opponents: [nobody]}", [], "evaluation.opponents: agent 'nobody'"),
+        ("self_play: {baselines: {'ppo:nowhere': 1}}", [], "self_play.baselines: nowhere: does not exist"),
+        ("{}", ["--steps", "0"], "command line: steps=0 must be at least 1"),
         ("name: a/b", [], "name='a/b' must be a plain folder name"),
         ("{}", ["--ppo.clipp", "0.1"], "command line: unknown key 'ppo.clipp'; did you mean 'ppo.clip'?"),
         ("{}", ["--ppo.clip", "x"], 'command line: Parser key "ppo.clip"'),
@@ -84,12 +102,10 @@ def test_the_resolved_config_reads_back_as_itself(config_file):
     ],
 )
 def test_a_config_that_cannot_be_used_is_an_error_of_one_line(config_file, capsys, text, overrides, message):
-    file = config_file(text)
-    with pytest.raises(ConfigError) as caught:
-        read_config(file, overrides)
-    assert message in str(caught.value)
-    assert main([str(file), *overrides]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert main([str(config_file(text)), *overrides]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_a_config_that_is_not_there_is_an_error_of_one_line(capsys):
@@ -159,7 +175,7 @@ def test_the_same_seed_trains_the_same_weights_and_another_does_not(trained):
 @pytest.mark.parametrize("common", ["true", "false"])
 def test_more_players_both_variants_limited_recall_and_margin_train(trained, players, common):
     form = ["--game.board", "standard", "--game.players", str(players), "--game.common_reserve", common]
-    folder = trained(*form, "--game.recall", "1", "--game.reward", "margin", "--steps", "1000")
+    folder = trained(*form, "--game.recall", "1", "--game.reward", "margin", "--game.margin_weight", "0")
     agent = make_agent(f"ppo:{folder}")
     assert agent.recall == 1
 

@@ -26,6 +26,8 @@ def main(argv: Sequence[str]) -> int:
         return 0 if argv else 2
     try:
         arguments, seeds = split_seeds(argv)
+        if not arguments:
+            raise ConfigError("CONFIG.yaml is missing")
         if argv[0] == "--resume":
             if len(argv) != 2:
                 raise ConfigError("--resume takes the run folder and nothing else; its config stands in the folder")

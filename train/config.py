@@ -1,6 +1,8 @@
 """What a training run is set up with, and how it is read from a YAML file and the command line."""
 
 import difflib
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,11 @@ from isis_env.reward import REWARDS
 # Deals from here on are for evaluation; training plays those below.
 EVALUATION_SEED = 1_000_000_000
 
+# What numpy's generator, which SB3 shuffles with, takes as a seed.
+MAX_SEED = 2**32 - 1
+
+COMMAND_LINE = "command line"
+DEVICES = ("cpu", "cuda")
 DRAWS = ("uniform", "recent", "pfsp")
 
 
@@ -179,24 +186,41 @@ def read_config(file: Path, overrides: list[str]) -> TrainConfig:
     """The config of a YAML file with `--key value` pairs of the command line on top.
 
     Raises:
-        ConfigError: the file cannot be read, or a key is unknown, of the wrong type or out of range.
+        ConfigError: the file cannot be read, or a key is unknown, given twice, of the wrong type or out of range.
     """
     try:
-        given = yaml.safe_load(file.read_text()) or {}
+        given = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeyLoader)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: no UTF-8 text") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: no YAML: {' '.join(str(error).split())}") from None
+    given = {} if given is None else given
     if not isinstance(given, dict):
         raise ConfigError(f"{file}: must hold keys and values, not {given!r}")
     _check_keys(given, _keys(TrainConfig), str(file))
-    _check_keys(dict.fromkeys(_override_keys(overrides)), _keys(TrainConfig), "command line")
+    named = _override_keys(overrides)
+    _check_keys(dict.fromkeys(named, ""), _keys(TrainConfig), COMMAND_LINE)
     parser = _parser()
     config = _parse(lambda: parser.parse_object(given), str(file))
-    config = _parse(lambda: parser.parse_args(overrides, namespace=config), "command line")
+    config = _parse(lambda: parser.parse_args(overrides, namespace=config), COMMAND_LINE)
     built = TrainConfig(**parser.instantiate(config).as_dict())
-    _check_values(built, str(file))
+    _check_values(built, lambda key: COMMAND_LINE if key in named else str(file))
     return built
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A SafeLoader that does not let the last of two equal keys win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                mark = key_node.start_mark
+                raise yaml.YAMLError(f"key {key_node.value!r} stands twice, again in line {mark.line + 1}")
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
 
 
 def dump_config(config: TrainConfig) -> str:
@@ -230,39 +254,54 @@ def _override_keys(overrides: list[str]) -> list[str]:
 
 
 def _check_keys(given: dict[str, Any], known: dict[str, Any], source: str, path: str = "") -> None:
-    """Stop at the first key that does not exist, and name the nearest one that does."""
+    """Stop at the first key that does not exist, and name the nearest one that does, or that has no value."""
     for key, value in given.items():
         head, _, rest = str(key).partition(".")
         if head not in known:
             near = difflib.get_close_matches(head, known, 1, 0.5)
             hint = f"did you mean {path + near[0]!r}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"{source}: unknown key {path + head!r}; {hint}")
-        below = {rest: value} if rest else value
-        if known[head] is None or below is None:
-            continue
-        if not isinstance(below, dict):
-            raise ConfigError(f"{source}: {path + head}={below!r} must hold keys: {', '.join(known[head])}")
-        _check_keys(below, known[head], source, f"{path}{head}.")
+        if value is None:
+            raise ConfigError(f"{source}: key {path + str(key)!r} has no value")
+        if known[head] is None:
+            if rest:
+                raise ConfigError(f"{source}: unknown key {path + str(key)!r}; {path + head!r} has no keys of its own")
+        elif rest or isinstance(value, dict):
+            _check_keys({rest: value} if rest else value, known[head], source, f"{path}{head}.")
+        elif source != COMMAND_LINE:  # there the value is text that is yet to be read
+            raise ConfigError(f"{source}: {path + head}={value!r} must hold keys: {', '.join(known[head])}")
 
 
-def _check_values(config: TrainConfig, source: str) -> None:
-    """What types alone do not say."""
+def _check_values(config: TrainConfig, source_of: Callable[[str], str]) -> None:
+    """What types alone do not say; `source_of` tells where a key's value came from."""
 
     def require(condition: bool, key: str, value: object, allowed: str) -> None:
         if not condition:
-            raise ConfigError(f"{source}: {key}={value!r} must be {allowed}")
+            raise ConfigError(f"{source_of(key)}: {key}={value!r} must be {allowed}")
 
+    game, ppo, play, evaluation = config.game, config.ppo, config.self_play, config.evaluation
+    for key, value in _flat(asdict(config)).items():
+        if isinstance(value, float):
+            require(math.isfinite(value), key, value, "finite")
     try:
-        if not config.forms():
-            raise ValueError("players and common_reserve must not be empty")
-        check_recall(config.game.recall)
+        forms = config.forms()
+        check_recall(game.recall)
     except ValueError as error:
-        raise ConfigError(f"{source}: game.{error}") from None
-    require(config.game.reward in REWARDS, "game.reward", config.game.reward, " or ".join(REWARDS))
-    require(config.self_play.draw in DRAWS, "self_play.draw", config.self_play.draw, ", ".join(DRAWS))
-    require(config.self_play.temperature > 0, "self_play.temperature", config.self_play.temperature, "above 0")
-    require(config.device in ("cpu", "cuda"), "device", config.device, "cpu or cuda")
-    require(bool(config.name) and Path(config.name).name == config.name, "name", config.name, "a plain folder name")
+        key = "game." + str(error).partition("=")[0]
+        raise ConfigError(f"{source_of(key)}: game.{error}") from None
+    require(bool(forms), "game", asdict(game), "at least one form: players and common_reserve must not be empty lists")
+    require(game.reward in REWARDS, "game.reward", game.reward, " or ".join(REWARDS))
+    require(
+        game.reward == "win" or game.margin_weight == 0,
+        "game.margin_weight",
+        game.margin_weight,
+        "0 with reward: margin, which it would only scale",
+    )
+    require(play.draw in DRAWS, "self_play.draw", play.draw, " or ".join(DRAWS))
+    require(config.device in DEVICES, "device", config.device, " or ".join(DEVICES))
+    plain = bool(config.name) and Path(config.name).name == config.name and not config.name.startswith(".")
+    require(plain, "name", config.name, "a plain folder name")
+
     at_least_one = {
         "steps": config.steps,
         "checkpoint_every": config.checkpoint_every,
@@ -270,30 +309,50 @@ def _check_values(config: TrainConfig, source: str) -> None:
         "keep_every": config.keep_every,
         "network.channels": config.network.channels,
         "network.rounds": config.network.rounds,
-        "ppo.games": config.ppo.games,
-        "ppo.steps_per_update": config.ppo.steps_per_update,
-        "ppo.minibatch": config.ppo.minibatch,
-        "ppo.epochs": config.ppo.epochs,
-        "self_play.pool": config.self_play.pool,
-        "self_play.snapshot_every": config.self_play.snapshot_every,
-        "evaluation.games": config.evaluation.games,
-        "evaluation.games_on_the_way": config.evaluation.games_on_the_way,
+        "ppo.games": ppo.games,
+        "ppo.steps_per_update": ppo.steps_per_update,
+        "ppo.epochs": ppo.epochs,
+        "self_play.pool": play.pool,
+        "self_play.snapshot_every": play.snapshot_every,
+        "evaluation.games": evaluation.games,
+        "evaluation.games_on_the_way": evaluation.games_on_the_way,
     }
     for key, value in at_least_one.items():
         require(value >= 1, key, value, "at least 1")
-    for key, value in {
-        "seed": config.seed,
-        "threads": config.threads,
-        "evaluation.every": config.evaluation.every,
-    }.items():
+    for key, value in {"threads": config.threads, "evaluation.every": evaluation.every}.items():
         require(value >= 0, key, value, "at least 0")
+    require(0 <= config.seed <= MAX_SEED, "seed", config.seed, f"from 0 to {MAX_SEED}")
+    require(0 <= evaluation.seed <= 2**63, "evaluation.seed", evaluation.seed, "from 0 to 2**63")
+    deals = (config.seed * ppo.games, (config.seed + 1) * ppo.games)
+    require(
+        deals[1] <= evaluation.seed or evaluation.seed + evaluation.games <= deals[0],
+        "evaluation.seed",
+        evaluation.seed,
+        f"clear of the deals that are trained on, seeds {deals[0]} to {deals[1] - 1} (seed * ppo.games and on)",
+    )
+    last = ppo.games * ppo.steps_per_update % ppo.minibatch if ppo.minibatch > 0 else 0
+    require(
+        ppo.minibatch >= 2 and last != 1,
+        "ppo.minibatch",
+        ppo.minibatch,
+        "at least 2 and leave no minibatch of one decision, whose advantage cannot be normalised",
+    )
     for key in ("gamma", "gae_lambda"):
-        require(0 <= getattr(config.ppo, key) <= 1, f"ppo.{key}", getattr(config.ppo, key), "from 0 to 1")
+        require(0 <= getattr(ppo, key) <= 1, f"ppo.{key}", getattr(ppo, key), "from 0 to 1")
     for key in ("learning_rate", "clip", "max_grad_norm"):
-        require(getattr(config.ppo, key) > 0, f"ppo.{key}", getattr(config.ppo, key), "above 0")
+        require(getattr(ppo, key) > 0, f"ppo.{key}", getattr(ppo, key), "above 0")
     for key in ("final_learning_rate", "entropy", "final_entropy", "value"):
-        require(getattr(config.ppo, key) >= 0, f"ppo.{key}", getattr(config.ppo, key), "at least 0")
-    shares = {"latest": config.self_play.latest, "snapshots": config.self_play.snapshots, **config.self_play.baselines}
+        require(getattr(ppo, key) >= 0, f"ppo.{key}", getattr(ppo, key), "at least 0")
+    require(play.temperature > 0, "self_play.temperature", play.temperature, "above 0")
+    shares = {"latest": play.latest, "snapshots": play.snapshots, **play.baselines}
     for key, share in shares.items():
         require(share >= 0, f"self_play.{key}", share, "at least 0")
-    require(sum(shares.values()) > 0, "self_play shares", shares, "above 0 in sum")
+    require(sum(shares.values()) > 0, "self_play", shares, "shares above 0 in sum")
+
+
+def _flat(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Nested settings as dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
+    return flat

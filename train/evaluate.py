@@ -112,7 +112,6 @@ def evaluate(
 
 _RECORD = np.dtype(
     [
-        ("block", "i8"),
         ("start", "i8"),  # seat of the start player
         ("agent", "i8", MAX_PLAYERS),  # index of the agent on each seat
         ("share", "f8", MAX_PLAYERS),  # of the win, per seat
@@ -128,7 +127,6 @@ def _play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray
     batch = Batch(config, len(seeds) * n, reward="margin", illegal="lose")
     batch.reset(np.repeat(seeds, n))
     records = np.zeros(batch.num_games, _RECORD)
-    records["block"] = np.repeat(seeds.astype(np.int64), n)
     records["start"] = batch.states["start"]
     rotation = np.arange(batch.num_games)[:, None] % n
     records["agent"][:, :n] = np.minimum((np.arange(n) - rotation) % n, len(players) - 1)

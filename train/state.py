@@ -32,10 +32,12 @@ def capture(model: MaskablePPO, env: IsisOsirisVecEnv, pool: OpponentPool, updat
     tensors = {f"env.{name}": array for name, array in env.snapshot().items()}
     tensors["episode_starts"] = np.asarray(model._last_episode_starts)
     for index, state in model.policy.optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": value.numpy() for name, value in state.items()}
+        tensors |= {f"optimizer.{index}.{name}": value.cpu().numpy() for name, value in state.items()}
     for index, agent in enumerate(pool.snapshots):
-        tensors |= {f"pool.{index}.{name}": value.numpy() for name, value in agent.network.state_dict().items()}
+        tensors |= {f"pool.{index}.{name}": value.cpu().numpy() for name, value in agent.network.state_dict().items()}
     tensors["random.torch"] = torch.get_rng_state().numpy()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state().numpy()
     _, numpy_key, position, has_gauss, gauss = np.random.get_state()  # noqa: NPY002 (SB3 shuffles with it)
     tensors["random.numpy"] = np.asarray(numpy_key)
     counters = {
@@ -80,6 +82,8 @@ def restore(folder: Path, config: TrainConfig, model: MaskablePPO, env: IsisOsir
         model.num_timesteps = counters["step"]
         model._n_updates = counters["learner_updates"]
         torch.set_rng_state(torch.from_numpy(tensors["random.torch"]))
+        if "random.cuda" in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
         np.random.set_state(("MT19937", tensors["random.numpy"], *counters["random_numpy"]))  # noqa: NPY002
         return counters["update"]
     except (safetensors.SafetensorError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:

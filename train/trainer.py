@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.logger import Logger
 from tqdm import tqdm
@@ -49,18 +50,17 @@ class Interrupted(Exception):
 
 def train(config: TrainConfig, progress: bool = True) -> Path:
     """Train one policy from the start and return its run folder, see `run`."""
-    agents = _named_agents(config)  # a wrong spec is an error before anything is written
+    named_agents(config)  # a wrong spec is an error before anything is written
     folder, config = make_run_folder(config)
-    return run(config, folder, agents, progress)
+    return run(config, folder, progress)
 
 
 def resume(folder: Path, progress: bool = True) -> Path:
     """Go on with a run that was stopped, killed or crashed, from its last checkpoint, and return its folder."""
-    config = open_run_folder(folder)
-    return run(config, folder, _named_agents(config), progress)
+    return run(open_run_folder(folder), folder, progress)
 
 
-def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: bool) -> Path:
+def run(config: TrainConfig, folder: Path, progress: bool) -> Path:
     """Train until `config.steps`, from the last checkpoint in `folder` where there is one.
 
     The folder then holds `config.yaml` (the whole config), `metrics.csv` and `tensorboard/` (a row per update),
@@ -73,6 +73,15 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
         Interrupted: the user stopped it; all is saved.
         TrainingError: the policy broke down, or the last checkpoint could not be written.
     """
+    try:
+        with FileLock(folder / LOCK_FILE, blocking=False):
+            return _run(config, folder, progress)
+    except Timeout:
+        raise ConfigError(f"{folder}: another process is training this run") from None
+
+
+def _run(config: TrainConfig, folder: Path, progress: bool) -> Path:
+    baselines, rivals = named_agents(config)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
     forms = config.forms()
@@ -86,8 +95,6 @@ def run(config: TrainConfig, folder: Path, agents: dict[str, Agent], progress: b
     )
     model = make_learner(config, env)
     network = policy_network(model)
-    baselines = {spec: agents[spec] for spec in config.self_play.baselines}
-    rivals = {spec: agents[spec] for spec in config.evaluation.opponents}
     pool = OpponentPool(config.self_play, network, config.game.recall, baselines, config.seed)
     pool.seat(env)
     env.seed(config.seed * config.ppo.games)  # no two seeds share a deal
@@ -208,11 +215,31 @@ def keep_freed_memory() -> None:
         mallopt(m_mmap_threshold, 1 << 30)
 
 
-def _named_agents(config: TrainConfig) -> dict[str, Agent]:
-    try:
-        return {spec: make_agent(spec) for spec in (*config.self_play.baselines, *config.evaluation.opponents)}
-    except ValueError as error:
-        raise ConfigError(f"opponents: {error}") from None
+def named_agents(config: TrainConfig) -> tuple[dict[str, Agent], dict[str, Agent]]:
+    """The baselines that are trained against and the rivals that are measured against, by spec.
+
+    An agent in both lists is two, so that what one remembers of its games is not the other's. What baselines remember
+    is not part of a checkpoint: a resumed run equals one left alone only where they remember nothing.
+
+    Raises:
+        ConfigError: a spec names no agent, or one that cannot play on this board.
+    """
+
+    def make(key: str, spec: str) -> Agent:
+        try:
+            agent = make_agent(spec)
+        except ValueError as error:
+            raise ConfigError(f"{key}: {error}") from None
+        board = getattr(agent, "board", config.game.board)
+        if board != config.game.board:
+            raise ConfigError(f"{key}: agent {spec!r} plays on board {board!r}, not on {config.game.board!r}")
+        return agent
+
+    baselines = {spec: make("self_play.baselines", spec) for spec in config.self_play.baselines}
+    rivals = {spec: make("evaluation.opponents", spec) for spec in config.evaluation.opponents}
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device='cuda': this machine or this build of torch has none")
+    return baselines, rivals
 
 
 def _illness(network: BoardNetwork, row: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ RENDER_MODES = ("ansi", "human")
 OPTIONS = ("start_player", "deck", "deal_id")
 
 _OVER, _ILLEGAL = -1, -2
+_DICT_KEYS = ("name", "settings", "seed", "episode", "deal_id", "game", "agents", "offender")
 
 
 class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
@@ -224,7 +225,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         states = self._states.copy()
         if self._running:
             observation.conceal(states[0], states[0].seat, self._recall)
-        text = render_text(states[0])
+        text = render_text(states[0], ended=not self._running)
         if self.render_mode == "ansi":
             return text
         print(text)
@@ -249,24 +250,54 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "IsisOsirisEnv":
-        """The environment that `to_dict` described."""
-        if data.get("name") != cls.metadata["name"]:
-            raise ValueError(f"name={data.get('name')!r}: must be {cls.metadata['name']!r}")
-        env = cls(**data["settings"])
-        env._seed, env._episode = data["seed"], data["episode"]
-        if data["deal_id"] is None:
-            return env
-        env._begin(Deal.parse(data["deal_id"], env.config))
-        env._states = notation.loads(data["game"])
-        env._offender = data["offender"]
-        env.agent_selection = env.possible_agents[env._states[0].seat]
-        if env._offender is not None:
-            env._end(forfeit)
-        elif game.is_over(env._states[0]):
-            env._end(returns)
-        while len(env.agents) > len(data["agents"]):
-            env._dead_step(None)
+        """The environment that `to_dict` described.
+
+        Raises:
+            ValueError: a key is missing, a value is none of its kind, or the game is not one that the deal allows.
+        """
+        if not isinstance(data, dict) or set(data) != set(_DICT_KEYS):
+            found = sorted(data) if isinstance(data, dict) else data
+            raise ValueError(f"keys {found!r}: must be {', '.join(_DICT_KEYS)}")
+        if data["name"] != cls.metadata["name"]:
+            raise ValueError(f"name={data['name']!r}: must be {cls.metadata['name']!r}")
+        try:
+            env = cls(**data["settings"])
+        except TypeError as error:
+            raise ValueError(f"settings={data['settings']!r}: {error}") from None
+        if data["seed"] is not None:
+            env._seed = deal.check_seed(data["seed"])
+        env._episode = deal.check_seed(data["episode"], "episode")
+        if data["deal_id"] is not None:
+            env._begin(Deal.parse(data["deal_id"], env.config))
+            env._replay(data)
         return env
+
+    def _replay(self, data: dict[str, Any]) -> None:
+        """Bring the game that has just begun to where `data` (see `to_dict`) says it stood."""
+        told = notation.loads(data["game"])[0]
+        for cell in told.order[: told.placed]:
+            if told.board[cell] == game.TILE:
+                _advance(self._states, self._deck, self.config.draw_action)
+            _advance(self._states, self._deck, int(cell))
+        if told.held != game.NOTHING:
+            _advance(self._states, self._deck, self.config.draw_action)
+        if self._states[0] != told:
+            raise ValueError(f"game={data['game']!r}: is not one of deal {data['deal_id']!r}")
+        self.agent_selection = self.possible_agents[told.seat]
+        self._offender = data["offender"]
+        if self._offender not in (None, int(told.seat)):
+            raise ValueError(f"offender={self._offender!r}: must be null or the seat on turn, {told.seat}")
+        if self._offender is not None:
+            self._end(forfeit)
+        elif game.is_over(told):
+            self._end(returns)
+        alive = data["agents"]
+        if not isinstance(alive, list) or alive != self.agents[len(self.agents) - len(alive) :]:
+            raise ValueError(f"agents={alive!r}: must be the last of {self.agents}")
+        if self._running and alive != self.agents:
+            raise ValueError(f"agents={alive!r}: must be all of {self.agents} while the game runs")
+        while len(self.agents) > len(alive):
+            self._dead_step(None)
 
     def __getattr__(self, name: str) -> Any:
         # Reached only for attributes that are not there: those that `reset` makes get an error that says so.

@@ -62,18 +62,23 @@ class IsisOsirisVecEnv(VecEnv):
         self._players = np.array([config.players for config in self.batch.configs])
         self._recall = recall
         self._margin_weight = margin_weight
-        self._seed = seed
+        self._seed = None if seed is None else deal.check_seed(seed)
         self._actions = np.zeros(self.num_envs, np.int64)
         self._masks = np.zeros((self.num_envs, self.batch.num_actions), np.int8)
         self._learner = np.zeros(self.num_envs, np.int64)  # the learner's seat
         self._opponent = np.zeros((self.num_envs, MAX_PLAYERS), np.int64)  # index of the agent on each seat
         self._length = np.zeros(self.num_envs, np.int64)
+        self._begun = False
         self.set_opponents(opponents, shares)
 
     def set_opponents(self, opponents: Sequence[Agent], shares: Sequence[float] | None = None) -> None:
         """Change the agents and their shares; games under way go on against whoever has the same index now."""
         if not opponents:
             raise ValueError("opponents: must hold at least one agent")
+        for agent in opponents:
+            board = getattr(agent, "board", self.batch.board)
+            if board != self.batch.board:
+                raise ValueError(f"opponents: {agent!r} plays on board {board!r}, not on {self.batch.board!r}")
         weights = np.ones(len(opponents)) if shares is None else np.asarray(shares, float)
         usable = weights.shape == (len(opponents),) and np.isfinite(weights).all() and (weights >= 0).all()
         if not usable or not weights.sum() > 0:
@@ -84,13 +89,14 @@ class IsisOsirisVecEnv(VecEnv):
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """Take effect at the next `reset`: slot i plays the deals of `seed + i`."""
-        self._seed = seed
+        self._seed = None if seed is None else deal.check_seed(seed)
         return [None if seed is None else seed + slot for slot in range(self.num_envs)]
 
     def reset(self) -> np.ndarray:
         """Begin a game in every slot, and let the opponents move until the learner is on turn everywhere."""
         turn = self.batch.reset(self._seed)
         self._seed = None
+        self._begun = True
         slots = np.arange(self.num_envs)
         self._seat_players(slots)
         self._masks = turn.action_masks
@@ -114,6 +120,7 @@ class IsisOsirisVecEnv(VecEnv):
         self._length[:] = arrays["length"]
         turn = self.batch.look()
         self._masks = turn.action_masks
+        self._begun = True
         return turn.observations
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -134,8 +141,10 @@ class IsisOsirisVecEnv(VecEnv):
         return turn.observations, rewards, dones, infos
 
     def action_masks(self) -> np.ndarray:
-        """int8[n, A]: the learner's legal actions."""
-        return self._masks
+        """int8[n, A]: the learner's legal actions, a fresh array."""
+        if not self._begun:
+            raise RuntimeError("action_masks() before reset(): call reset() first")
+        return self._masks.copy()
 
     def _opponents_move(self, waiting: np.ndarray, into: np.ndarray, *settlement: Any) -> None:
         """Let the opponents decide in the slots `waiting` until the learner is on turn in all of them."""
@@ -204,6 +213,8 @@ class IsisOsirisVecEnv(VecEnv):
         return [getattr(self, attr_name)] * len(list(self._get_indices(indices)))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        if indices is not None:
+            raise NotImplementedError("set_attr with indices: all games are one object")
         setattr(self, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Any:

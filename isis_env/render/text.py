@@ -7,13 +7,14 @@ from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN
 from isis_env.notation import cell_name
 
 
-def render_text(s: np.record) -> str:
+def render_text(s: np.record, ended: bool = False) -> str:
     """The position drawn in text, with what every seat has left and, where known, its score.
 
     A stone is its seat in round brackets, a tile its face in square ones, empty where the face is not known.
 
     Args:
         s: an element of an array of `STATE`, as far as the viewer may know it (`observation.conceal`).
+        ended: whether the game is over although the board is not full, so that nobody is to move.
     """
     side = int(s.side)
     lines = ["    " + "    ".join(cell_name(column, side)[0] for column in range(side))]
@@ -23,7 +24,7 @@ def render_text(s: np.record) -> str:
     lines.append("")
     if s.common_reserve:
         lines.append(f"reserve {s.pile[0]}")
-    lines += [_seat(s, seat) for seat in range(s.players)]
+    lines += [_seat(s, seat, ended) for seat in range(s.players)]
     return "\n".join(lines) + "\n"
 
 
@@ -37,13 +38,13 @@ def _cell(s: np.record, cell: int) -> str:
     return f"({piece}) "
 
 
-def _seat(s: np.record, seat: int) -> str:
+def _seat(s: np.record, seat: int, ended: bool) -> str:
     line = f"player_{seat}  stones {s.stones[seat]}"
     if not s.common_reserve:
         line += f"  tiles {s.pile[seat]:>2}"
     if s.score[seat] != UNKNOWN:
         line += f"  score {s.score[seat]:+d}"
-    if not game.is_over(s) and s.seat == seat:
+    if s.seat == seat and not ended and not game.is_over(s):
         line += "  to move" if s.held == NOTHING else f"  to place {s.held:+d}"
     elif game.is_over(s):
         colour, markers, space = game.strip(int(s.score[seat]))
