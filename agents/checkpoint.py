@@ -7,6 +7,7 @@ one that bears its name is whole.
 import hashlib
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,15 @@ import torch
 import isis_env
 from agents.network import BoardNetwork
 from isis_env.config import BOARDS
-from isis_env.observation import layout
+from isis_env.observation import check_recall, layout
 
 FORMAT = "isis-osiris checkpoint 1"
 NETWORK_FILE, METADATA_FILE = "network.safetensors", "checkpoint.json"
 CHECKPOINTS_FOLDER = "checkpoints"
 UNFINISHED = ".unfinished"
+
+# Channels and rounds beyond this are nobody's network, and would be made before the weights are looked at.
+MAX_SIZE = 4096
 
 _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "board": str,
@@ -132,7 +136,8 @@ def find_checkpoint(path: Path) -> Path:
 
 def list_checkpoints(run: Path) -> list[Path]:
     """The checkpoint folders of a run folder, oldest first."""
-    return sorted(p for p in (run / CHECKPOINTS_FOLDER).glob("step-*") if not p.name.endswith(UNFINISHED))
+    found = (run / CHECKPOINTS_FOLDER).glob("step-*")
+    return sorted(path for path in found if re.fullmatch(r"step-\d{10}", path.name) and path.is_dir())
 
 
 def read_checked(folder: Path, name: str, metadata: dict[str, Any]) -> bytes:
@@ -156,7 +161,7 @@ def _read_metadata(file: Path) -> dict[str, Any]:
         metadata = json.loads(file.read_bytes())
     except OSError as error:
         raise CheckpointError(f"{file}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file}: no JSON ({error})") from None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         found = metadata.get("format") if isinstance(metadata, dict) else type(metadata).__name__
@@ -165,8 +170,12 @@ def _read_metadata(file: Path) -> dict[str, Any]:
         if not isinstance(metadata.get(key), kind):
             raise CheckpointError(f"{file}: {key}={metadata.get(key)!r} is missing or of the wrong type")
     for key in ("channels", "rounds"):
-        if not 1 <= metadata[key] <= 4096:
-            raise CheckpointError(f"{file}: {key}={metadata[key]!r} must be from 1 to 4096")
+        if isinstance(metadata[key], bool) or not 1 <= metadata[key] <= MAX_SIZE:
+            raise CheckpointError(f"{file}: {key}={metadata[key]!r} must be from 1 to {MAX_SIZE}")
+    try:
+        check_recall(metadata["recall"])
+    except ValueError as error:
+        raise CheckpointError(f"{file}: {error}") from None
     return metadata
 
 
@@ -175,6 +184,8 @@ def _load_weights(network: BoardNetwork, data: bytes, file: Path) -> None:
         network.load_state_dict(safetensors.torch.load(data))
     except (safetensors.SafetensorError, RuntimeError) as error:
         raise CheckpointError(f"{file}: not the weights of this network ({str(error).splitlines()[0]})") from None
+    if not parameters_finite(network):
+        raise CheckpointError(f"{file}: has weights that are not finite")
 
 
 def _write_durably(file: Path, data: bytes) -> None:

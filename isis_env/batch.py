@@ -309,9 +309,10 @@ class Batch:
 
     def _check_out(self, out: Turn, m: int) -> Turn:
         for name, given, (shape, dtype) in zip(Turn._fields, out, self._turn_arrays(m), strict=True):
-            if given.shape != shape or given.dtype != dtype:
+            if given.shape != shape or given.dtype != dtype or not given.flags.writeable:
                 found = f"shape {given.shape} and type {given.dtype}"
-                raise ValueError(f"out.{name} of {found}: must be of shape {shape} and type {np.dtype(dtype)}")
+                wanted = f"of shape {shape} and type {np.dtype(dtype)}, and writeable"
+                raise ValueError(f"out.{name} of {found}: must be {wanted}")
         return out
 
     def _check_actions(self, rows: np.ndarray, actions: np.ndarray) -> None:

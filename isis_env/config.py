@@ -114,7 +114,7 @@ class GameConfig:
 
 def check_choice(name: str, value: object, allowed: tuple) -> Any:
     """`value`, or a ValueError that names it and what is allowed."""
-    if value not in allowed:
+    if not isinstance(value, str | None) or value not in allowed:
         raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
     return value
 

@@ -167,5 +167,6 @@ class Deal:
 
 
 _DEAL_ID = re.compile(
-    r"(?:seed=(?P<seed>\d+) episode=(?P<episode>\d+)|deck=(?P<deck>(?:[+-]\d)+)(?= start))(?: start=(?P<start>\d))?"
+    r"(?:seed=(?P<seed>[0-9]{1,20}) episode=(?P<episode>[0-9]{1,20})|deck=(?P<deck>(?:[+-][1-4])+)(?= start))"
+    r"(?: start=(?P<start>[0-9]))?"
 )

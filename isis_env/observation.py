@@ -105,7 +105,7 @@ def layout(board: str = "standard") -> dict[str, Part]:
     add("box", (1,), BOX_SCALE, "tiles in the box")
     add("common_reserve", (1,), 1, "1 in the common-reserve variant")
     add("players", (3,), 1, "one-hot: 2, 3, 4 players")
-    add("on_turn", (MAX_PLAYERS,), 1, "one-hot: relative seat on turn; zero after the end")
+    add("on_turn", (MAX_PLAYERS,), 1, "one-hot: relative seat on turn; zero once the board is full")
     add("held", (2 * MAX_FACE,), 1, f"one-hot: the drawn tile that must be placed now, {faces}")
     add("progress", (1,), cells, "cells filled")
     add("unrevealed", (2 * MAX_FACE,), COPIES_SCALE, f"never revealed tiles of {faces}", memory=True)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from train.config import ConfigError, read_config
+from train.config import MAX_SEED, ConfigError, read_config
 
 USAGE = """usage: python -m train CONFIG.yaml [--key value ...]
        python -m train CONFIG.yaml --seeds 0,1,2 [--key value ...]
@@ -67,10 +67,10 @@ def split_seeds(argv: Sequence[str]) -> tuple[list[str], list[int]]:
             _, equals, seeds = argument.partition("=")
             seeds = seeds if equals else "".join(argv[index + 1 : index + 2])
             del arguments[index : index + (1 if equals else 2)]
-            numbers = seeds.split(",")
-            if not all(number.isdecimal() for number in numbers) or len(set(numbers)) < len(numbers):
+            numbers = [int(n) for n in seeds.split(",") if n.isascii() and n.isdecimal() and len(n) < 12]
+            if len(numbers) < len(seeds.split(",")) or len(set(numbers)) < len(numbers) or max(numbers) > MAX_SEED:
                 raise ConfigError(f"--seeds {seeds}: must be different numbers with commas between, such as 0,1,2")
-            return arguments, [int(number) for number in numbers]
+            return arguments, numbers
     return arguments, []
 
 

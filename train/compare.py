@@ -1,7 +1,6 @@
 """Several runs in one picture and one table: `python -m train.compare RUN RUN ... [--out FOLDER]`."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +11,8 @@ from rich.table import Table
 
 from train.config import ConfigError
 from train.metrics import METRICS_FILE, read_metrics
-from train.report import CURVES_FILE, draw_curves, form_name
-from train.run_folder import EVALUATION_FILE, open_run_folder
+from train.report import CURVES_FILE, draw_curves, form_name, read_evaluations
+from train.run_folder import open_run_folder
 
 
 def read_run(folder: Path) -> tuple[str, list[dict], list[dict]]:
@@ -23,9 +22,7 @@ def read_run(folder: Path) -> tuple[str, list[dict], list[dict]]:
         ConfigError: the folder holds no run.
     """
     open_run_folder(folder)
-    file = folder / EVALUATION_FILE
-    results = json.loads(file.read_text()) if file.exists() else []
-    return str(folder), read_metrics(folder / METRICS_FILE), results
+    return str(folder), read_metrics(folder / METRICS_FILE), read_evaluations(folder)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,10 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         runs = [read_run(folder) for folder in options.runs]
-    except ConfigError as error:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except (ConfigError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    options.out.mkdir(parents=True, exist_ok=True)
     draw_curves(runs, options.out / CURVES_FILE)
     Console().print(_table(runs))
     print(f"picture: {options.out / CURVES_FILE}")

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -299,8 +300,8 @@ def _check_values(config: TrainConfig, source_of: Callable[[str], str]) -> None:
     )
     require(play.draw in DRAWS, "self_play.draw", play.draw, " or ".join(DRAWS))
     require(config.device in DEVICES, "device", config.device, " or ".join(DEVICES))
-    plain = bool(config.name) and Path(config.name).name == config.name and not config.name.startswith(".")
-    require(plain, "name", config.name, "a plain folder name")
+    plain = re.fullmatch(r"[\w=+-][\w .=+-]{0,99}", config.name) is not None
+    require(plain, "name", config.name, "a plain folder name: letters, digits and _ - + = . inside")
 
     at_least_one = {
         "steps": config.steps,
@@ -319,6 +320,9 @@ def _check_values(config: TrainConfig, source_of: Callable[[str], str]) -> None:
     }
     for key, value in at_least_one.items():
         require(value >= 1, key, value, "at least 1")
+    for key in ("channels", "rounds"):
+        size = getattr(config.network, key)
+        require(size <= 4096, f"network.{key}", size, "at most 4096")
     for key, value in {"threads": config.threads, "evaluation.every": evaluation.every}.items():
         require(value >= 0, key, value, "at least 0")
     require(0 <= config.seed <= MAX_SEED, "seed", config.seed, f"from 0 to {MAX_SEED}")

@@ -29,6 +29,9 @@ from isis_env.deal import check_seed
 from isis_env.policy import Agent, ask, make_agent
 from train.config import EVALUATION_SEED
 
+# More would not fit into memory, and no interval needs them.
+MAX_GAMES = 10_000_000
+
 # Games in progress at a time; bounds memory.
 GAMES_AT_A_TIME = 2048
 
@@ -94,8 +97,8 @@ def evaluate(
     n = config.players
     if not 2 <= len(players) <= n:
         raise ValueError(f"{len(players)} agents: must be from 2 to {n} with {n} players")
-    if games < 1:
-        raise ValueError(f"games={games!r}: must be at least 1")
+    if not 1 <= games <= MAX_GAMES:
+        raise ValueError(f"games={games!r}: must be from 1 to {MAX_GAMES}")
     for agent, name in zip(players, names, strict=True):
         if getattr(agent, "board", config.board) != config.board:
             raise ValueError(f"agent {name!r} plays on board {agent.board!r}, not on {config.board!r}")  # type: ignore[attr-defined]

@@ -12,6 +12,8 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from torch.utils.tensorboard import SummaryWriter
 
+from train.config import ConfigError
+
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.csv", "tensorboard"
 
 # The columns that depend on the clock; all others are the same for the same run on the same number of threads.
@@ -159,12 +161,19 @@ def _tag(name: str) -> str:
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:
-    """The whole rows of a metrics file, numbers as numbers, empty ones left out; a torn last row is not one."""
+    """The whole rows of a metrics file, numbers as numbers, empty ones left out; a torn last row is not one.
+
+    Raises:
+        ConfigError: the file holds something else.
+    """
     if not file.exists():
         return []
     lines = file.read_text().split("\n")[:-1]  # what has no line end is torn
     rows = []
-    for row in csv.DictReader(lines):
-        numbers = {name: float(value) for name, value in row.items() if value}
-        rows.append({**numbers, "step": int(numbers["step"])})
+    try:
+        for row in csv.DictReader(lines):
+            numbers = {name: float(value) for name, value in row.items() if value}
+            rows.append({**numbers, "step": int(numbers["step"])})
+    except (KeyError, ValueError, TypeError) as error:
+        raise ConfigError(f"{file}: no metrics of a run ({type(error).__name__}: {error})") from None
     return rows

@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from train.config import ConfigError
 from train.metrics import METRICS_FILE, read_metrics
 from train.run_folder import CONFIG_FILE, EVALUATION_FILE, git_revision
 
@@ -24,7 +25,7 @@ PANELS = {
 def write_report(folder: Path) -> None:
     """Write `report.md` and `curves.png` from what else stands in the run folder."""
     rows = read_metrics(folder / METRICS_FILE)
-    results = json.loads((folder / EVALUATION_FILE).read_text())
+    results = read_evaluations(folder)
     draw_curves([(folder.name, rows, results)], folder / CURVES_FILE)
     last = rows[-1] if rows else {"step": 0, "seconds": 0.0}
     lines = [
@@ -39,6 +40,24 @@ def write_report(folder: Path) -> None:
         "To measure again: `python -m train.evaluate ppo:" + str(folder) + " OPPONENT --games N --seed S`.",
     ]
     (folder / REPORT_FILE).write_text("\n".join(lines) + "\n")
+
+
+def read_evaluations(folder: Path) -> list[dict[str, Any]]:
+    """The evaluations of a run; none where it has not ended yet.
+
+    Raises:
+        ConfigError: the file holds something else.
+    """
+    file = folder / EVALUATION_FILE
+    if not file.exists():
+        return []
+    try:
+        results = json.loads(file.read_text())
+        result_table(results)
+        score_curves([], results)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"{file}: no evaluations ({type(error).__name__}: {error})") from None
+    return results
 
 
 def result_table(results: list[dict[str, Any]]) -> list[str]:

@@ -3,6 +3,7 @@
 Keys after the configs go over each of them. What was interrupted goes on when the command is given again.
 """
 
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     """Entry point; 0, or 2 with one line on stderr where the arguments cannot be used, 1 where a run failed."""
     try:
         arguments, seeds = split_seeds(argv)
-        files = [argument for argument in arguments if argument.endswith(".yaml")]
+        files = list(itertools.takewhile(lambda argument: not argument.startswith("--"), arguments))
         if not files or not seeds:
             raise ConfigError("usage: python -m train.results CONFIG.yaml ... --seeds 0,1,2 [--key value ...]")
         overrides = arguments[len(files) :]
@@ -28,6 +29,9 @@ def main(argv: Sequence[str]) -> int:
     except ChildRunError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+        return 130
     print("\n".join(table(folders)))
     return 0
 

@@ -6,6 +6,7 @@ Beside the weights a checkpoint holds `training.safetensors` (optimiser, snapsho
 
 import copy
 import json
+import operator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -79,13 +80,13 @@ def restore(folder: Path, config: TrainConfig, model: MaskablePPO, env: IsisOsir
         pool.seat(env)
         model._last_obs = env.restore(_group(tensors, "env"))
         model._last_episode_starts = tensors["episode_starts"]
-        model.num_timesteps = counters["step"]
-        model._n_updates = counters["learner_updates"]
+        model.num_timesteps = operator.index(counters["step"])
+        model._n_updates = operator.index(counters["learner_updates"])
         torch.set_rng_state(torch.from_numpy(tensors["random.torch"]))
         if "random.cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(torch.from_numpy(tensors["random.cuda"]))
         np.random.set_state(("MT19937", tensors["random.numpy"], *counters["random_numpy"]))  # noqa: NPY002
-        return counters["update"]
+        return operator.index(counters["update"])
     except (safetensors.SafetensorError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{folder}: holds no state of such a run ({' '.join(str(error).split())})") from None
 

@@ -15,6 +15,7 @@ from isis_env import deal
 from isis_env._jit import kernel
 from isis_env.batch import Batch
 from isis_env.config import MAX_PLAYERS, GameConfig
+from isis_env.game import IllegalActionError
 from isis_env.observation import Recall, observations
 from isis_env.policy import Agent, ask
 from isis_env.reward import MARGIN, returns_all
@@ -149,7 +150,11 @@ class IsisOsirisVecEnv(VecEnv):
     def _opponents_move(self, waiting: np.ndarray, into: np.ndarray, *settlement: Any) -> None:
         """Let the opponents decide in the slots `waiting` until the learner is on turn in all of them."""
         while len(waiting):
-            sub = self.batch.step(self._opponents_choose(waiting), waiting)
+            actions = self._opponents_choose(waiting)
+            try:
+                sub = self.batch.step(actions, waiting)
+            except IllegalActionError as error:
+                raise IllegalActionError(f"an opponent's choice: {error}") from None
             into[waiting] = sub.observations
             self._masks[waiting] = sub.action_masks
             if sub.done.any():
