@@ -654,3 +654,22 @@ def test_agents_cannot_spoil_the_batch():
     decisions.states["board"] = TILE
     assert batch.decisions().games.tolist() == [0, 1, 2]
     assert digest(batch, turn, 60) == digest(twin, turn, 60)
+
+
+def test_a_snapshot_restores_the_games_and_one_of_other_settings_is_refused():
+    batch = Batch(GameConfig(players=3), 5)
+    turn = batch.reset(3)
+    for _ in range(7):
+        turn = batch.step(turn.action_masks.argmax(axis=1))
+    other = Batch(GameConfig(players=3), 5)
+    other.restore(batch.snapshot())
+    for _ in range(100):  # through the ends of games and into the next
+        actions = turn.action_masks.argmax(axis=1)
+        turn, again = batch.step(actions), other.step(actions)
+        for ours, theirs in zip(turn, again, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    for config, n in ((GameConfig(players=2), 5), (GameConfig("standard", 3, True), 5), (GameConfig("mini3"), 5)):
+        with pytest.raises(ValueError, match="states of another"):
+            Batch(config, n).restore(batch.snapshot())
+    with pytest.raises(ValueError, match="states of shape"):
+        Batch(GameConfig(players=3), 4).restore(batch.snapshot())

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from conftest import ALL_FORMS, form_id, random_game, replay
 
-from isis_env.config import BOARDS
-from isis_env.game import TILE, UNKNOWN
+from isis_env.config import BOARDS, GameConfig
+from isis_env.game import TILE, UNKNOWN, new_state
 from isis_env.observation import (
     check_recall,
     known_states,
@@ -118,3 +118,28 @@ def test_planes_are_the_cell_parts():
 def test_a_recall_that_is_none_is_an_error_that_says_so(recall):
     with pytest.raises(ValueError, match=r'must be an integer >= 1 or "full"'):
         check_recall(recall)
+
+
+@pytest.mark.parametrize("form", ALL_FORMS, ids=form_id)
+def test_a_concealed_state_can_be_concealed_and_observed_again(form):
+    """Agents may call the helpers on what they are given; kernels check no index, so this must not be left to luck."""
+    for states in played_states(form, games=1):
+        seats = np.arange(len(states)) % form.players
+        known = known_states(states, seats, 1)
+        assert (known_states(known, seats, 1) == known).all()
+        for recall in (1, 2, "full"):
+            assert (observations(known, seats, recall) == observations(states, seats, 1)).all()
+
+
+@pytest.mark.parametrize("seats", [[0], [0, 1, 2], [0, 5], [-1, 0], [[0, 1]], 0])
+def test_seats_that_do_not_fit_the_states_are_an_error(seats):
+    states = np.concatenate([new_state(GameConfig()), new_state(GameConfig())])
+    for helper in (known_states, observations):
+        with pytest.raises(ValueError, match="must be"):
+            helper(states, seats, 1)
+
+
+def test_states_of_several_boards_have_no_common_vector():
+    states = np.concatenate([new_state(GameConfig()), new_state(GameConfig("mini3"))])
+    with pytest.raises(ValueError, match="must all be on one board"):
+        observations(states, [0, 0], 1)

@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from agents.checkpoint import list_checkpoints, load_checkpoint
 from train.__main__ import main
 from train.config import TrainConfig
 from train.metrics import TIME_COLUMNS, read_metrics
 from train.run_folder import superfluous
+from train.trainer import LOCK_FILE
 
 ROOT = Path(__file__).parent.parent
 KILLS = int(os.environ.get("ISIS_KILLS", "3"))  # more of them for a long check by hand
@@ -146,3 +148,23 @@ def test_checkpoints_are_thinned_by_the_rule_of_the_config():
     paths = [Path(f"step-{step:010d}") for step in (300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000)]
     gone = {int(path.name[5:]) for path in superfluous(paths, config)}
     assert {300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000} - gone == {1200, 2100, 2700, 3000}
+
+
+def test_a_run_is_not_resumed_under_another_config(left_alone, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(left_alone, folder)
+    config = (folder / "config.yaml").read_text()
+    assert "minibatch: 256" in config
+    (folder / "config.yaml").write_text(config.replace("minibatch: 256", "minibatch: 128"))
+    assert main(["--resume", str(folder)]) == 1
+    assert "ppo was" in capsys.readouterr().err
+    (folder / "config.yaml").write_text(config.replace("games: 20", "games: 10"))
+    assert main(["--resume", str(folder)]) == 0, "what is measured at the end may change"
+
+
+def test_two_processes_do_not_train_one_run(left_alone, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(left_alone, folder)
+    with FileLock(folder / LOCK_FILE):
+        assert main(["--resume", str(folder)]) == 2
+    assert "another process is training this run" in capsys.readouterr().err
