@@ -75,22 +75,16 @@ def test_engine_equals_slow_twin_at_every_step(form):
         assert skips > 0, "the policies must reach stuck players"
 
 
-def test_rules_hold_with_the_jit_off():
-    """The same file in a process whose kernels are plain Python."""
+def test_rules_observations_and_greedy_hold_with_the_jit_off():
+    """This file, the witnesses and golden games in a process whose kernels are plain Python."""
     if numba.config.DISABLE_JIT:
         pytest.skip("this is that process")
+    here = Path(__file__).parent
+    files = [str(here / name) for name in ("test_game.py", "test_facts.py", "test_golden.py")]
     run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            str(Path(__file__)),
-            str(Path(__file__).with_name("test_facts.py")),
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-x", *files, "-k", "not batch and not aec_replays"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=Path(__file__).parent.parent,
+        cwd=here.parent,
         capture_output=True,
         text=True,
     )
