@@ -5,8 +5,8 @@ the machine, ratios in one run much less. Workloads:
 
 - AEC: `last()`, `int(rng.choice(np.flatnonzero(mask)))`, `step()`, games reset as they end, on `isis_osiris_v0.env()`
   and on PettingZoo's `connect_four_v3.env()`.
-- Batch: 1,024 games on one thread and on all, random legal actions chosen in the loop; masks, observations, rewards and
-  auto-reset included.
+- Batch: 1,024 games on one thread, 16,384 on one and on all; random legal actions chosen in the loop; masks,
+  observations under full recall, rewards and auto-reset included.
 """
 
 import os
@@ -30,6 +30,7 @@ from isis_env.policy import make_agent
 ROUNDS = 5
 AEC_STEPS = 20_000
 BATCH_GAMES = 1024
+MANY_GAMES = 16_384  # enough to share among threads
 BATCH_STEPS = 500
 
 
@@ -47,18 +48,19 @@ def aec_steps_per_second(env, steps: int) -> float:
     return steps / (time.perf_counter() - begin)
 
 
-def batch_steps_per_second(config: GameConfig, recall, threads: int) -> float:
-    """Decisions of `BATCH_GAMES` games under uniformly random legal actions."""
-    batch = Batch(config, BATCH_GAMES, recall=recall, threads=threads)
+def batch_steps_per_second(config: GameConfig, games: int, threads: int) -> float:
+    """Decisions of `games` games under uniformly random legal actions."""
+    batch = Batch(config, games, threads=threads)
     turn = batch.reset(0)
     choose = type(make_agent("uniform"))._choose
-    seeds = np.random.default_rng(0).integers(0, 2**63, (64, BATCH_GAMES)).astype(np.uint64)
-    actions = np.empty(BATCH_GAMES, np.int64)
+    seeds = np.random.default_rng(0).integers(0, 2**63, (64, games)).astype(np.uint64)
+    actions = np.empty(games, np.int64)
+    steps = BATCH_STEPS * BATCH_GAMES // games
     begin = time.perf_counter()
-    for step in range(BATCH_STEPS):
+    for step in range(steps):
         choose(batch.states, turn.action_masks, seeds[step % 64], actions)
         turn = batch.step(actions, out=turn)
-    return BATCH_STEPS * BATCH_GAMES / (time.perf_counter() - begin)
+    return steps * games / (time.perf_counter() - begin)
 
 
 def connect_four() -> Callable[[], float]:
@@ -98,9 +100,11 @@ def main() -> None:
             aec[f"AEC, {players} players, recall {recall}"] = lambda env=env: aec_steps_per_second(env, AEC_STEPS)
     batch = {}
     for name, config in (("2 players", GameConfig()), ("4 players, common", GameConfig("standard", 4, True))):
-        for threads in sorted({1, available_cores()}):
-            label = f"batch of {BATCH_GAMES}, {name}, {threads} thread{'s' * (threads > 1)}"
-            batch[label] = lambda config=config, threads=threads: batch_steps_per_second(config, "full", threads)
+        for games, threads in ((BATCH_GAMES, 1), (MANY_GAMES, 1), (MANY_GAMES, available_cores())):
+            label = f"batch of {games:,}, {name}, threads: {threads}"
+            batch[label] = lambda config=config, games=games, threads=threads: batch_steps_per_second(
+                config, games, threads
+            )
 
     table = Table(box=box.SIMPLE_HEAD, title=f"observation of {observation_size()} entries, medians of {ROUNDS} rounds")
     table.add_column("workload")
