@@ -992,3 +992,12 @@ def test_a_dict_that_was_tampered_with_is_an_error_of_one_line(key, value, messa
         assert "\n" not in str(caught.value)
         if key in wrong:
             assert message in str(caught.value)
+
+
+def test_a_shallow_copy_does_not_share_the_board():
+    env = isis_osiris_v0.env()
+    env.reset(seed=1)
+    twin = copy.copy(env)
+    twin.step(0)
+    assert env.observe("player_0")["observation"][:36].sum() == 0
+    assert env.to_dict() != twin.to_dict()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from train.config import ConfigError
+from train.evaluate import make_console
 from train.metrics import METRICS_FILE, read_metrics
 from train.report import CURVES_FILE, draw_curves, form_name, read_evaluations
 from train.run_folder import open_run_folder
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     draw_curves(runs, options.out / CURVES_FILE)
-    Console().print(_table(runs))
+    make_console().print(_table(runs))
     print(f"picture: {options.out / CURVES_FILE}")
     return 0
 

@@ -64,6 +64,14 @@ class NetworkSettings:
     rounds: int = 2
 
 
+# The defaults below are those that scored best against greedy after 400,000 steps of two players, one run each; the
+# interval of a run is +-0.02, and seeds differ by about 0.04:
+#   margin_weight 0, 0.02, 0.05, 0.1          0.44  0.52  0.62  0.53
+#   learning_rate 1e-3, 2e-3, 4e-3            0.52  0.62  0.53
+#   entropy 0.003, 0.01                       0.52  0.62
+#   gae_lambda 0.9, 0.95                      0.57  0.62
+
+
 @dataclass
 class PPOSettings:
     """Maskable PPO.
@@ -148,7 +156,7 @@ class TrainConfig:
 
     Args:
         name: names the run folder.
-        steps: learner decisions in all.
+        steps: learner decisions in all, rounded up to whole updates.
         seed: of the deals, the opponents, the weights and the exploration.
         runs_folder: where run folders are made.
         checkpoint_every: steps between two checkpoints.
@@ -207,7 +215,16 @@ def read_config(file: Path, overrides: list[str]) -> TrainConfig:
     config = _parse(lambda: parser.parse_object(given), str(file))
     config = _parse(lambda: parser.parse_args(overrides, namespace=config), COMMAND_LINE)
     built = TrainConfig(**parser.instantiate(config).as_dict())
-    _check_values(built, lambda key: COMMAND_LINE if key in named else str(file))
+    in_file = _flat(given)
+
+    def source_of(key: str) -> str:
+        if key in named:
+            return COMMAND_LINE
+        return (
+            str(file) if any(name == key or key.startswith(name + ".") for name in in_file) else f"{file}, by default"
+        )
+
+    _check_values(built, source_of)
     return built
 
 

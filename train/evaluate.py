@@ -192,7 +192,15 @@ def t_interval(scores: Sequence[float] | np.ndarray) -> tuple[float, float]:
     return float(values.mean() - half), float(values.mean() + half)
 
 
-def print_table(evaluation: Evaluation, console: Console | None = None) -> None:
+def make_console() -> Console:
+    """Where tables are printed; a log file has no width of its own, so it gets one."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 110
+    return console
+
+
+def print_table(evaluation: Evaluation) -> None:
     """The results as a table on screen."""
     e = evaluation
     variant = "common reserve" if e.common_reserve else "personal reserves"
@@ -211,10 +219,7 @@ def print_table(evaluation: Evaluation, console: Console | None = None) -> None:
             " ".join(f"{rate:.2f}" for rate in r.by_turn),
             str(r.illegal),
         )
-    console = console or Console()
-    if not console.is_terminal:
-        console.width = 110  # a log file has no width of its own
-    console.print(table)
+    make_console().print(table)
 
 
 def write_json(evaluations: Evaluation | Sequence[Evaluation], file: Path) -> None:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,12 @@ class EpisodeStatistics(BaseCallback):
     """Collects what happens in the games between two updates.
 
     Args:
-        kinds: what to call the opponents, by their index in the environment.
+        kind: what to call an opponent, by its index in the environment.
     """
 
-    def __init__(self, kinds: Sequence[str]) -> None:
+    def __init__(self, kind: Callable[[int], str]) -> None:
         super().__init__()
-        self._kinds = list(kinds)
+        self._kind = kind
         self.clear()
 
     def clear(self) -> None:
@@ -60,7 +60,7 @@ class EpisodeStatistics(BaseCallback):
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
             if "episode" in info:
-                kind = self._kinds[info["opponents"][0]]
+                kind = self._kind(info["opponents"][0])
                 self.returns[kind].append(info["episode"]["r"])
                 self.shares[kind].append(info["win_share"])
                 self._lengths.append(info["episode"]["l"])

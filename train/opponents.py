@@ -84,6 +84,10 @@ class OpponentPool:
             drawn = int(np.searchsorted(np.cumsum(self.weights()), uniform, side="right"))
             self.active = min(drawn, len(self.snapshots) - 1)
 
+    def kind(self, index: int) -> str:
+        """What an opponent is called in the metrics; as long as there are no snapshots their place is the latest's."""
+        return "latest" if self.active is None and self.kinds[index] == "snapshot" else self.kinds[index]
+
     def seat(self, env: IsisOsirisVecEnv) -> None:
         """Set who is played against until the next update."""
         shares = self.settings

@@ -1,6 +1,7 @@
 """What came of a run, for reading: `report.md` and `curves.png` in its folder."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,18 +29,33 @@ def write_report(folder: Path) -> None:
     results = read_evaluations(folder)
     draw_curves([(folder.name, rows, results)], folder / CURVES_FILE)
     last = rows[-1] if rows else {"step": 0, "seconds": 0.0}
+    seconds = last["seconds"]
+    time = f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
     lines = [
         f"# {folder.name}",
         "",
-        f"{last['step']:,} steps in {last['seconds'] / 60:.1f} minutes, config `{CONFIG_FILE}`, code {git_revision()}.",
+        f"{last['step']:,} steps in {time}, config `{CONFIG_FILE}`, code {git_revision()}.",
         "",
         *result_table(results),
         "",
         f"![learning curves]({CURVES_FILE})",
         "",
-        "To measure again: `python -m train.evaluate ppo:" + str(folder) + " OPPONENT --games N --seed S`.",
+        "To measure again:",
+        "",
+        "```",
+        *(_command(folder, result) for result in results),
+        "```",
     ]
     (folder / REPORT_FILE).write_text("\n".join(lines) + "\n")
+
+
+def _command(folder: Path, result: dict[str, Any]) -> str:
+    """The command that repeats an evaluation."""
+    rival = shlex.quote(result["agents"][1]["agent"])
+    form = f"--board {result['board']} --players {result['players']}"
+    form += " --common-reserve" if result["common_reserve"] else ""
+    games = f"--games {result['games']} --seed {result['seed']}"
+    return f"python -m train.evaluate ppo:{shlex.quote(str(folder))} {rival} {form} {games}"
 
 
 def read_evaluations(folder: Path) -> list[dict[str, Any]]:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
 from isis_env.batch import available_cores
 from train.config import ConfigError, TrainConfig, dump_config
-from train.evaluate import t_interval
+from train.evaluate import make_console, t_interval
 from train.report import form_name
 from train.run_folder import CONFIG_FILE, EVALUATION_FILE
 
@@ -120,4 +119,4 @@ def _print(summary: list[dict[str, Any]], runs: int) -> None:
         low, high = entry["interval"]
         scores = " ".join(f"{score:.3f}" for score in entry["scores"])
         table.add_row(entry["game"], entry["opponent"], f"{entry['mean']:.3f}", f"{low:.3f} to {high:.3f}", scores)
-    Console().print(table)
+    make_console().print(table)

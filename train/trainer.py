@@ -98,7 +98,7 @@ def _run(config: TrainConfig, folder: Path, progress: bool) -> Path:
     pool = OpponentPool(config.self_play, network, config.game.recall, baselines, config.seed)
     pool.seat(env)
     env.seed(config.seed * config.ppo.games)  # no two seeds share a deal
-    episodes = EpisodeStatistics(pool.kinds)
+    episodes = EpisodeStatistics(pool.kind)
     _, callback = model._setup_learn(config.steps, episodes)
     saved = list_checkpoints(folder)
     update = state.restore(saved[-1], config, model, env, pool) if saved else 0

@@ -1,5 +1,6 @@
 """The game as a PettingZoo AEC environment."""
 
+import copy
 import operator
 import secrets
 import warnings
@@ -245,6 +246,10 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
 
     def close(self) -> None:
         """Nothing to release."""
+
+    def __copy__(self) -> "IsisOsirisEnv":
+        """A deep copy: two environments on one board would corrupt each other."""
+        return copy.deepcopy(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole environment as JSON types; `from_dict` plays on identically. It tells the hidden order."""
