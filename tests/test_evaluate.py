@@ -180,8 +180,8 @@ def test_all_numbers_counted_by_hand(agents, config, blocks):
 def test_illegal_choices_are_counted_and_lose_the_game(agents, config, blocks):
     """To all others alike (decision 15), who are the winners."""
     players = CLUMSY[:agents]
-    result = evaluate(players, names_of(players), config, blocks * config.players, seed=8)
-    games = play_by_hand(players, config, blocks, 8)
+    result = evaluate(players, names_of(players), config, blocks * config.players, seed=10)
+    games = play_by_hand(players, config, blocks, 10)
     for index, agent in enumerate(result.agents):
         assert_counted_right(agent, index, games, config.players)
         assert np.isfinite(agent.margin)
@@ -199,6 +199,7 @@ def test_always_illegal_never_scores(bad):
     assert [agent.score_rate for agent in result.agents] == [0, 1]
     assert [agent.losses for agent in result.agents] == [1, 0]
     assert result.agents[1].by_seat == [0.5] * 3  # two winners in every game
+    assert [agent.margin for agent in result.agents] == [-139, 139 / 2]  # decision 15
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def evaluate(
     names: Sequence[str],
     config: GameConfig,
     games: int,
-    seed: int = 0,
+    seed: int = EVALUATION_SEED,
     progress: bool = False,
 ) -> Evaluation:
     """Play `games` games, rounded up to whole blocks; block b uses seed `seed + b`.
