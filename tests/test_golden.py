@@ -8,7 +8,7 @@ from conftest import actions_of, config_of, golden
 
 from isis_env import isis_osiris_v0
 from isis_env.batch import Batch
-from isis_env.game import TILE, UNKNOWN
+from isis_env.game import TILE, UNKNOWN, skipped, winners
 from isis_env.notation import cell_name
 from isis_env.observation import known_states, layout, observations
 from isis_env.policy import greedy_mask
@@ -108,6 +108,10 @@ def test_batch_replays_all_golden_games_of_a_board_side_by_side(board, reward):
             if "greedy" in record:
                 assert greedy_actions(batch.states[[row]], batch.num_actions) == record["greedy"][step]
             if "seen" in record:
+                everything = sorted(move for move in record["moves"][: batch.states["placed"][row]] if len(move) > 2)
+                for seat in range(record["players"]):
+                    vector = observations(batch.states[[row]], [seat], "full")[0]
+                    assert faces_in_observation(vector, board) == everything
                 for recall in ("1", "2"):
                     for seat, expected in enumerate(record["seen"][step][recall]):
                         vector = observations(batch.states[[row]], [seat], int(recall))[0]
@@ -120,3 +124,12 @@ def test_batch_replays_all_golden_games_of_a_board_side_by_side(board, reward):
                 final, record = batch.final_states[row], records[row]
                 assert final["score"][: final["players"]].tolist() == record["scores"]
                 assert last.rewards[index, : final["players"]].tolist() == fractions(record[reward])
+                assert skipped(final) == [tuple(skip) for skip in record["skipped"]]
+                won = np.zeros(4, np.bool_)
+                winners(final, won)
+                assert np.flatnonzero(won).tolist() == record["winners"]
+                if "seen" in record:
+                    for recall in ("1", "2"):
+                        for seat, expected in enumerate(record["seen"][-1][recall]):
+                            vector = observations(batch.final_states[[row]], [seat], int(recall))[0]
+                            assert faces_in_observation(vector, board) == expected
