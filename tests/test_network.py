@@ -146,3 +146,25 @@ def test_samples_of_the_policy_follow_its_probabilities():
     actions, _, log_probs = net(torch.from_numpy(one.observations), action_masks=one.action_masks)
     drawn = (actions == 36).float().mean()
     assert abs(drawn - log_probs[actions == 36][0].exp()) < 5 * (0.25 / 20000) ** 0.5
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_the_order_of_undrawn_tiles_changes_no_choice(sample):
+    """Two batches that differ only in the tiles not drawn yet, after some turns of draws and stones."""
+    config = GameConfig(players=3)
+    shown = [4, -3, 2]  # the first tile of every seat, drawn below; what lies behind them, and the box, differs
+    rest = list(config.faces)
+    for face in shown:
+        rest.remove(face)
+    choices = []
+    for undrawn in (rest, rest[::-1]):
+        reserves = [[shown[seat], *undrawn[6 * seat : 6 * seat + 6]] for seat in range(3)]
+        deck = [face for reserve in reserves for face in reserve] + undrawn[18:]
+        batch = Batch(config, 50)
+        batch.reset(9, start_player=[0] * 50, deck=[deck] * 50)
+        for action in (36, 0, 36, 1, 36, 2, 10, 11, 12):
+            batch.step(np.full(50, action))
+        pending = batch.decisions()
+        choices.append((NetworkAgent(network(), sample=sample).act(pending), pending.observations))
+    for first, second in zip(*choices, strict=True):
+        np.testing.assert_array_equal(first, second)
