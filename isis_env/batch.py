@@ -25,6 +25,9 @@ from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
 # two threads are slower than one on 1,024 rows.
 MIN_ROWS_PER_THREAD = 2048
 
+# What states and configs both hold of a game's form.
+SETTINGS = ("side", "players", "common_reserve")
+
 _ALL_LEGAL = -1
 
 
@@ -128,6 +131,8 @@ class Batch:
 
         n = self.num_games
         self.states = np.zeros(n, STATE)
+        for name in SETTINGS:  # every deal of a row keeps them
+            self.states[name] = [getattr(config, name) for config in configs]
         self.final_states = np.zeros(n, STATE)
         self.forfeited = np.zeros(n, np.bool_)
         self.seeds = np.zeros(n, np.uint64)
@@ -156,7 +161,6 @@ class Batch:
         Raises:
             ValueError, TypeError: an argument is none of those; the games are as they were.
         """
-        n = self.num_games
         starts = None if start_player is None else self._per_row("start_player", start_player, deal.check_start)
         decks = None if deck is None else self._per_row("deck", deck, deal.check_deck)
         if seed is None and episode is not None:
@@ -167,12 +171,8 @@ class Batch:
             seeds = self._seeds(secrets.randbits(53) if seed is None else seed)
             episodes = self._episodes(0 if episode is None else episode)
         self.seeds[:], self.episodes[:] = seeds, episodes
-        for row, config in enumerate(self.configs):
-            self.states["side"][row] = config.side
-            self.states["players"][row] = config.players
-            self.states["common_reserve"][row] = config.common_reserve
         self._run(_deal_rows, self._all_rows, self.states, self._decks, self.seeds, self.episodes)
-        for row in range(n if starts or decks else 0):
+        for row in range(self.num_games if starts or decks else 0):
             if decks:
                 self._decks[row, : len(decks[row])] = decks[row]
             if starts:
@@ -210,9 +210,8 @@ class Batch:
         if arrays["states"].shape != shape or arrays["states"].dtype != np.uint8:
             raise ValueError(f"states of shape {arrays['states'].shape}: must be bytes of shape {shape}")
         states = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(self.num_games)
-        for name in ("side", "players", "common_reserve"):
-            wanted = [int(getattr(config, name)) for config in self.configs]
-            if states[name].tolist() != wanted:
+        for name in SETTINGS:
+            if (states[name] != self.states[name]).any():
                 raise ValueError(f"states of another {name} than this batch has")
         self.states[:] = states
         self._decks[:] = arrays["decks"]

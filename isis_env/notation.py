@@ -15,7 +15,7 @@ import numpy as np
 
 from isis_env import game
 from isis_env.config import BOARDS, MAX_FACE, GameConfig
-from isis_env.game import NOTHING, STATE, TILE
+from isis_env.game import NOTHING, TILE
 
 VERSION = 1
 
@@ -95,8 +95,7 @@ def loads(text: str) -> np.ndarray:
     header, _, body = match[2].partition("\n")
     settings = _settings(header)
     config = _config(settings)
-    states = np.zeros(1, STATE)
-    game.reset(states[0], config.side, config.players, config.common_reserve, _start(settings, config))
+    states = game.new_state(config, _start(settings, config))
     for number, move in enumerate(body.split(), start=1):
         _apply(states[0], move, f"move {number} ({move!r})")
     _check_result(states[0], settings.get("result"))
