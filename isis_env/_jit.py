@@ -1,10 +1,12 @@
 """The `kernel` decorator: `numba.njit` with an on-disk cache that never serves stale rules.
 
 Numba's own cache looks only at the file a function stands in, so editing `game.py` would leave kernels of other
-modules that inline it untouched. Here the cache folder is named after a hash of every kernel source: change one and
-all compile again. The folder lies beside the package or, where that is read-only, in the user's cache directory.
+modules that inline it untouched. Here the cache folder is named after a hash of every source that a kernel can inline:
+those of this package and those beside the kernel. Change one and all compile again. The folder lies beside the sources
+or, where that is read-only, in the user's cache directory.
 """
 
+import functools
 import hashlib
 import os
 import tempfile
@@ -21,9 +23,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parent
 
 
-def _source_hash() -> str:
+def _source_hash(*folders: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.glob("*.py")):
+    for path in sorted({path for folder in folders for path in folder.glob("*.py")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
@@ -37,17 +39,16 @@ def _writable(folder: Path) -> bool:
     return True
 
 
-def _cache_folder() -> Path | None:
-    name = f"isis_env-{_source_hash()}"
+@functools.cache
+def cache_folder(sources: Path = _PACKAGE) -> Path | None:
+    """Where kernels that stand in the folder `sources` are cached, or None where nothing can be written."""
+    name = f"isis_env-{_source_hash(_PACKAGE, sources)}"
     if numba_config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
         candidates = [str(numba_config.CACHE_DIR)]
     else:
         user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (never raises)
-        candidates = [str(_PACKAGE / "__pycache__"), f"{user_cache}/isis_env"]
+        candidates = [str(sources / "__pycache__"), f"{user_cache}/isis_env"]
     return next((Path(folder, name) for folder in candidates if _writable(Path(folder, name))), None)
-
-
-CACHE_FOLDER = _cache_folder()
 
 
 def kernel(function: F) -> F:
@@ -55,11 +56,12 @@ def kernel(function: F) -> F:
 
     Kernels call each other freely but must not call each other in a circle (the cache cannot link such a pair).
     """
-    if CACHE_FOLDER is None:
+    folder = cache_folder(Path(function.__code__.co_filename).parent)
+    if folder is None:
         return cast(F, numba.njit(nogil=True)(function))
     # Numba reads the folder when it decorates; other packages' functions keep theirs.
     before = numba_config.CACHE_DIR
-    numba_config.CACHE_DIR = str(CACHE_FOLDER)
+    numba_config.CACHE_DIR = str(folder)
     try:
         return cast(F, numba.njit(nogil=True, cache=True)(function))
     finally:

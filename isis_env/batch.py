@@ -4,11 +4,8 @@ Game i of a batch with seed s plays what the AEC environment plays after `reset(
 episodes, whatever the batch size and the number of threads.
 """
 
-import itertools
-import os
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -16,14 +13,11 @@ import numpy as np
 
 from isis_env import deal, game
 from isis_env._jit import kernel
+from isis_env._threads import available_cores, run_in_slices
 from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
 from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
-
-# Below this many rows a slice is not worth a thread: handing it over costs as much as stepping some hundred rows, and
-# two threads are slower than one on 1,024 rows.
-MIN_ROWS_PER_THREAD = 2048
 
 # What states and configs both hold of a game's form.
 SETTINGS = ("side", "players", "common_reserve")
@@ -371,35 +365,6 @@ class Batch:
     def _run(self, rows_kernel: Callable[..., None], *arguments: Any) -> None:
         """Call `rows_kernel(first, last, *arguments)` over all rows of the first argument, in slices on threads."""
         run_in_slices(rows_kernel, len(arguments[0]), self.threads, *arguments)
-
-
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
-
-
-def run_in_slices(rows_kernel: Callable[..., None], rows: int, threads: int, *arguments: Any) -> None:
-    """Call `rows_kernel(first, last, *arguments)` so that its slices cover `rows` rows, on up to `threads` threads.
-
-    The kernels hold no GIL, so plain threads run in parallel; unlike numba's own threading layers they neither break
-    after a fork nor contend with torch's.
-    """
-    workers = min(threads, max(1, rows // MIN_ROWS_PER_THREAD))
-    if workers == 1:
-        rows_kernel(0, rows, *arguments)
-        return
-    edges = np.linspace(0, rows, workers + 1).astype(int)
-    key = (os.getpid(), workers)  # a forked child has no threads of its parent's pool
-    if key not in _pools:
-        _pools[key] = ThreadPoolExecutor(workers - 1, thread_name_prefix="isis_env")
-    pool = _pools[key]
-    others = [pool.submit(rows_kernel, first, last, *arguments) for first, last in itertools.pairwise(edges[1:])]
-    rows_kernel(edges[0], edges[1], *arguments)
-    for other in others:
-        other.result()
-
-
-def available_cores() -> int:
-    """Cores that this process may use, where the system tells, else all."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _positive(name: str, value: object) -> int:

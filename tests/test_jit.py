@@ -21,7 +21,7 @@ batch = Batch(GameConfig("mini3"), 3)
 turn = batch.reset(5)
 while not turn.done.any():
     turn = batch.step(turn.action_masks.argmax(axis=1))
-print(_jit.CACHE_FOLDER)
+print(_jit.cache_folder())
 print(batch.final_states["score"][:, :2].ravel().tolist())
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agents.checkpoint import CHECKPOINTS_FOLDER, list_checkpoints, network_metadata, save_checkpoint
 from agents.network import BoardNetwork
-from isis_env.batch import available_cores
+from isis_env._threads import available_cores
 from train.config import ConfigError, TrainConfig, dump_config, read_config
 
 CONFIG_FILE, EVALUATION_FILE = "config.yaml", "evaluation.json"

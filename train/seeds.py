@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 from tqdm import tqdm
 
-from isis_env.batch import available_cores
+from isis_env._threads import available_cores
 from train.config import ConfigError, TrainConfig, dump_config
 from train.evaluate import make_console, t_interval
 from train.report import form_name

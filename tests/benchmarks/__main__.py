@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from isis_env import isis_osiris_v0
-from isis_env.batch import Batch, available_cores
+from isis_env._threads import available_cores
+from isis_env.batch import Batch
 from isis_env.config import GameConfig
 from isis_env.observation import observation_size
 from isis_env.policy import make_agent
