@@ -97,23 +97,39 @@ def evaluate(
     n = config.players
     if not 2 <= len(players) <= n:
         raise ValueError(f"{len(players)} agents: must be from 2 to {n} with {n} players")
-    if not 1 <= games <= MAX_GAMES:
-        raise ValueError(f"games={games!r}: must be from 1 to {MAX_GAMES}")
     for agent, name in zip(players, names, strict=True):
-        if getattr(agent, "board", config.board) != config.board:
-            raise ValueError(f"agent {name!r} plays on board {agent.board!r}, not on {config.board!r}")  # type: ignore[attr-defined]
-    blocks = math.ceil(games / n)
-    check_seed(seed)
-    check_seed(seed + blocks - 1, f"seed={seed}, and with it the last block's")
-    seeds = np.uint64(seed) + np.arange(blocks, dtype=np.uint64)
+        check_board(agent, name, config)
+    seeds = block_seeds(games, seed, n)
+    blocks = len(seeds)
     waves = np.array_split(seeds, math.ceil(blocks * n / GAMES_AT_A_TIME))
     with tqdm(total=blocks * n, unit="game", disable=not progress, leave=False) as bar:
-        records = np.concatenate([_play_blocks(players, config, wave, bar) for wave in waves])
+        records = np.concatenate([play_blocks(players, config, wave, bar) for wave in waves])
     results = [_summarise(index, name, records, n) for index, name in enumerate(names)]
     return Evaluation(config.board, n, config.common_reserve, seed, blocks * n, blocks, results)
 
 
-_RECORD = np.dtype(
+def check_board(agent: Agent, name: str, config: GameConfig) -> None:
+    """A ValueError where the agent is made for another board."""
+    board = getattr(agent, "board", config.board)
+    if board != config.board:
+        raise ValueError(f"agent {name!r} plays on board {board!r}, not on {config.board!r}")
+
+
+def block_seeds(games: int, seed: int, n: int) -> np.ndarray:
+    """The seeds uint64[blocks] of the blocks that make up at least `games` games of n players.
+
+    Raises:
+        ValueError: too few or too many games, or seeds beyond the largest.
+    """
+    if not 1 <= games <= MAX_GAMES:
+        raise ValueError(f"games={games!r}: must be from 1 to {MAX_GAMES}")
+    blocks = math.ceil(games / n)
+    check_seed(seed)
+    check_seed(seed + blocks - 1, f"seed={seed}, and with it the last block's")
+    return np.uint64(seed) + np.arange(blocks, dtype=np.uint64)
+
+
+RECORD = np.dtype(
     [
         ("start", "i8"),  # seat of the start player
         ("agent", "i8", MAX_PLAYERS),  # index of the agent on each seat
@@ -124,12 +140,12 @@ _RECORD = np.dtype(
 )
 
 
-def _play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray, bar: tqdm) -> np.ndarray:
-    """One record per game of the blocks with these seeds."""
+def play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray, bar: tqdm | None = None) -> np.ndarray:
+    """One record per game of the blocks with these seeds; the games of a block stand together."""
     n = config.players
     batch = Batch(config, len(seeds) * n, reward="margin", illegal="lose")
     batch.reset(np.repeat(seeds, n))
-    records = np.zeros(batch.num_games, _RECORD)
+    records = np.zeros(batch.num_games, RECORD)
     records["start"] = batch.states["start"]
     rotation = np.arange(batch.num_games)[:, None] % n
     records["agent"][:, :n] = np.minimum((np.arange(n) - rotation) % n, len(players) - 1)
@@ -142,7 +158,8 @@ def _play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray
             mine = rows[chooser == index]
             actions[mine] = ask(players[index], batch.decisions(mine, players[index].recall))
         turn = batch.step(actions[rows], rows)
-        bar.update(int(turn.done.sum()))
+        if bar is not None:
+            bar.update(int(turn.done.sum()))
         _record_ended(records, batch, rows[turn.done], turn.rewards[turn.done])
         rows = rows[~turn.done]
     return records
