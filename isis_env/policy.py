@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
@@ -31,6 +32,35 @@ class Agent(Protocol):
     def act(self, decisions: Decisions) -> np.ndarray:
         """Choose one legal action per row: integers [n]."""
         ...
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an agent makes of n pending decisions; agents that can tell have `analyse(decisions) -> Analysis`.
+
+    Attributes:
+        values: float64[n], the return that the seat on turn can expect; nan where the agent has no idea of it.
+        action_values: float64[n, A], the same after each action; nan where the agent did not work it out.
+        probabilities: float64[n, A], how the agent weighs the actions, 0 for illegal ones; rows add up to 1.
+    """
+
+    values: np.ndarray
+    action_values: np.ndarray
+    probabilities: np.ndarray
+
+    @classmethod
+    def blank(cls, n: int, actions: int) -> "Analysis":
+        """To be filled in: values nan, probabilities 0."""
+        return cls(np.full(n, np.nan), np.full((n, actions), np.nan), np.zeros((n, actions)))
+
+    def __getitem__(self, rows) -> "Analysis":
+        """The analysis of some rows; of a slice a view."""
+        return Analysis(self.values[rows], self.action_values[rows], self.probabilities[rows])
+
+    def __setitem__(self, rows, other: "Analysis") -> None:
+        self.values[rows] = other.values
+        self.action_values[rows] = other.action_values
+        self.probabilities[rows] = other.probabilities
 
 
 def ask(agent: Agent, decisions: Decisions) -> np.ndarray:
