@@ -23,10 +23,7 @@ def play_out(p, policy, key):
     """Play the position `p` to its end in place, as `policy` has it; all chance comes from the stream of `key`."""
     counter = 0
     while not game.is_over(p):
-        if policy == GREEDY:
-            cell = _greedy_cell(p)
-        else:
-            cell = _random_cell(p, key, counter)
+        cell = _greedy_cell(p) if policy == GREEDY else _random_cell(p, key, counter)
         if cell >= 0:
             place(p, cell)
         else:
