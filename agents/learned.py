@@ -8,7 +8,7 @@ from agents.network import BoardNetwork
 from isis_env._jit import kernel
 from isis_env.deal import random_bits
 from isis_env.observation import Recall
-from isis_env.policy import Decisions, register
+from isis_env.policy import Analysis, Decisions, register
 
 # Matrix products may round differently for different batch sizes. Asking the network in chunks of one fixed size makes
 # a row's answer depend on that row alone.
@@ -45,7 +45,7 @@ class NetworkAgent:
         self.batch_invariant = batch_invariant
 
     def act(self, decisions: Decisions) -> np.ndarray:
-        logits = self._logits(decisions.observations)
+        logits, _ = self._ask(decisions.observations)
         actions = np.empty(len(decisions), np.int64)
         if self.sample:
             _sample(logits, decisions.action_masks, decisions.seeds, 1.0 / self.temperature, actions)
@@ -53,15 +53,47 @@ class NetworkAgent:
             _most_likely(logits, decisions.action_masks, actions)
         return actions
 
+    def analyse(self, decisions: Decisions) -> Analysis:
+        """The network's value and policy; its value is of the return that it was trained on."""
+        analysis = Analysis.blank(*decisions.action_masks.shape)
+        logits, analysis.values[:] = self._ask(decisions.observations)
+        masked = np.where(decisions.action_masks, logits.astype(np.float64) / self.temperature, -np.inf)
+        weights = np.exp(masked - masked.max(axis=1, keepdims=True))
+        analysis.probabilities[:] = weights / weights.sum(axis=1, keepdims=True)
+        return analysis
+
     @torch.inference_mode()
-    def _logits(self, observations: np.ndarray) -> np.ndarray:
+    def _ask(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logits float32[n, A] and values float32[n]."""
+        if self.batch_invariant:
+            return ask_in_chunks(self.network, observations, CHUNK)
         device = self.network.value.weight.device
-        if not self.batch_invariant:
-            return self.network(torch.from_numpy(observations).to(device))[0].cpu().numpy()
-        n, size = observations.shape
-        padded = torch.zeros(-(-n // CHUNK) * CHUNK, size, device=device)
-        padded[:n] = torch.from_numpy(observations)
-        return torch.cat([self.network(chunk)[0] for chunk in padded.split(CHUNK)])[:n].cpu().numpy()
+        logits, values = self.network(torch.from_numpy(observations).to(device))
+        return logits.cpu().numpy(), values.cpu().numpy()
+
+
+@torch.inference_mode()
+def ask_in_chunks(network: BoardNetwork, observations: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits float32[n, A] and values float32[n], each row's the same whatever the other rows are."""
+    n, size = observations.shape
+    padded = torch.zeros(-(-n // chunk) * chunk, size, device=network.value.weight.device)
+    padded[:n] = torch.from_numpy(observations)
+    answers = [network(part) for part in padded.split(chunk)]
+    logits, values = (torch.cat(parts)[:n].cpu().numpy() for parts in zip(*answers, strict=True))
+    return logits, values
+
+
+def load_network(path: str) -> BoardNetwork:
+    """The network of a run folder or checkpoint folder, for an agent that knows all that has happened.
+
+    Raises:
+        CheckpointError: there is none that can be used.
+        ValueError: it was trained under limited recall.
+    """
+    checkpoint = load_checkpoint(path)
+    if checkpoint.metadata["recall"] != "full":
+        raise ValueError(f"network {path!r} was trained under recall {checkpoint.metadata['recall']}: must be 'full'")
+    return checkpoint.network
 
 
 @register("ppo")

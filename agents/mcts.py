@@ -1,69 +1,35 @@
-"""Monte-Carlo tree search with PUCT, greedy priors and explicit chance nodes, for any number of players.
+"""Monte-Carlo tree search with greedy priors and chance nodes, for any number of players (see `agents.tree`).
 
-PUCT after Silver et al., "Mastering the game of Go without human knowledge" (Nature 2017): an action's mean value for
-the seat on turn plus `c * prior * sqrt(visits of all) / (1 + its visits)`, values scaled to the range met in the tree
-(Schrittwieser et al., MuZero, 2020). Priors are a softmax of what an action gains at once, or a network's policy; so an
-unguided tree's trouble, 37 actions times chance, does not arise. Every seat keeps its own total (max^n). Faces at chance
-nodes are tried in proportion to their odds, the one furthest behind first, rather than drawn at random: less noise.
-
-A tree is a `Tree` of arrays. Nodes are decisions or draws; the edges of a node lie in a row and are its legal actions,
-or the faces.
+Priors are a softmax of what an action gains at once, or a network's policy; so the trouble of an unguided tree, 37
+actions times chance, does not arise. New positions are judged by the fitted evaluation, by a playout, or by a network.
 """
 
 import time
-from typing import NamedTuple
 
 import numpy as np
 
 from agents.evaluation import form_index, load_weights
 from agents.expectimax import judge
+from agents.learned import ask_in_chunks, load_network
 from agents.playout import GREEDY, RANDOM, play_out
-from agents.position import POSITION, draw_value, free_cells, highest_and_lowest_weight, place, tiles_to_reveal, weight
+from agents.position import POSITION, free_cells, place
 from agents.search import SearchAgent, run_rows
+from agents.tree import MAX_PATH, Tree, back_up, clear, descend, gain, kept_part, new_tree, report
 from isis_env import game
 from isis_env._jit import kernel
-from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS, check_choice
+from isis_env.config import MAX_PLAYERS, check_choice
 from isis_env.deal import random_bits
 from isis_env.game import FACE_SLOTS, NOTHING
+from isis_env.observation import FULL, observation_size, observe_all
 from isis_env.policy import Analysis, Decisions, register
-from isis_env.reward import REWARDS, returns
+from isis_env.reward import REWARDS, WIN, returns
 
 EVALUATION = 2
 LEAVES = {"random": RANDOM, "greedy": GREEDY, "evaluation": EVALUATION}
 
-MAX_EDGES = MAX_CELLS + 1  # of a node
-NO_NODE = -1
-NOBODY = -1  # a draw is nobody's choice
-
-# An action not tried yet counts as what its node is worth so far, less this share of the range of values.
-UNTRIED_LOSS = 0.1
-
-
-class Tree(NamedTuple):
-    """The arrays of one tree; node 0 is the root, and edge 0 the one that leads to it.
-
-    Attributes:
-        first, edges: int32[nodes], a node's first edge and how many it has.
-        seat: int8[nodes], whose decision it is, or -1 at a draw.
-        action: int8[edges], the action, or the face at a draw.
-        prior: float32[edges], which add up to 1 at every node; at a draw the odds.
-        child: int32[edges], the node it leads to, or -1.
-        visits: int32[edges].
-        total: float64[edges, 4], the sum of the values of every seat.
-        used: int64[2], nodes and edges in use.
-        span: float64[2], the lowest and highest mean value met.
-    """
-
-    first: np.ndarray
-    edges: np.ndarray
-    seat: np.ndarray
-    action: np.ndarray
-    prior: np.ndarray
-    child: np.ndarray
-    visits: np.ndarray
-    total: np.ndarray
-    used: np.ndarray
-    span: np.ndarray
+# How many games ask the network together, and in chunks of what size: see `agents.learned.CHUNK`.
+TREES_AT_A_TIME = 128
+CHUNK = 16
 
 
 @register("mcts")
@@ -79,6 +45,9 @@ class Mcts(SearchAgent):
         reward: which return every seat maximises, `win` or `margin`.
         exact: with how many free cells the exact solver takes over; 0 for never.
         seconds: stop a decision after so long (then what is played depends on the machine); 0 for no limit.
+        network: run folder or checkpoint whose policy gives the priors and whose value judges, in place of `leaf`.
+        reuse: keep the part of a game's tree that came true for the next decision. Without it a choice depends on the
+            position and the seed alone.
     """
 
     def __init__(
@@ -90,6 +59,8 @@ class Mcts(SearchAgent):
         reward: str = "win",
         exact: int = 6,
         seconds: float = 0.0,
+        network: str = "",
+        reuse: bool = False,
     ) -> None:
         super().__init__(reward, exact)
         check_choice("leaf", leaf, tuple(LEAVES))
@@ -103,27 +74,68 @@ class Mcts(SearchAgent):
         self.c = c
         self.temperature = temperature
         self.seconds = seconds
+        self.reuse = reuse
+        self._kept: dict[tuple[int, int], tuple[Tree, np.ndarray]] = {}  # by game and seat: tree and its position
+        self._network = None
+        if network:
+            if leaf != "evaluation" or reward != "win" or seconds or reuse:
+                raise ValueError(f"network={network!r}: must not come with leaf, reward, seconds or reuse")
+            self._network = load_network(network)
+            self.board = self._network.board
         self.weights, self.spread = load_weights()
 
     def _search(self, positions: np.ndarray, decisions: Decisions, analysis: Analysis) -> None:
-        if self.seconds:
+        if self._network is not None:
+            for first in range(0, len(positions), TREES_AT_A_TIME):
+                rows = slice(first, first + TREES_AT_A_TIME)
+                self._search_with_network(positions[rows], analysis[rows])
+        elif self.seconds or self.reuse:
             for row in range(len(positions)):
-                self._search_for_seconds(
-                    positions[row : row + 1], decisions.seeds[row : row + 1], analysis[row : row + 1]
-                )
-            return
-        run_rows(search_rows, len(positions), positions, decisions.seeds, *self._settings(), *_arrays(analysis))
+                one = slice(row, row + 1)
+                self._search_alone(positions[one], decisions[one], analysis[one])
+        else:
+            run_rows(search_rows, len(positions), positions, decisions.seeds, *self._settings(), *_arrays(analysis))
 
-    def _search_for_seconds(self, position: np.ndarray, seeds: np.ndarray, analysis: Analysis) -> None:
-        stop = time.perf_counter() + self.seconds
-        tree = new_tree(self.simulations)
-        clear(tree)
+    def _search_alone(self, position: np.ndarray, decision: Decisions, analysis: Analysis) -> None:
+        stop = time.perf_counter() + (self.seconds or np.inf)
+        memory = (int(decision.games[0]), int(decision.seats[0]))
+        tree = None
+        if not decision.first[0] and memory in self._kept:
+            tree = kept_part(*self._kept[memory], position, self.simulations)
+        if tree is None:
+            tree = new_tree(self.simulations)
+            clear(tree)
         done = 0
         while done < self.simulations and (done == 0 or time.perf_counter() < stop):
             portion = min(64, self.simulations - done)
-            simulate(tree, position, seeds[0], done, portion, *self._settings()[1:])
+            simulate(tree, position, decision.seeds[0], done, portion, *self._settings()[1:])
             done += portion
         report(tree, *_arrays(analysis))
+        if self.reuse:
+            self._kept[memory] = tree, position.copy()
+
+    def _search_with_network(self, positions: np.ndarray, analysis: Analysis) -> None:
+        """Grow a tree per row, all by one simulation at a time: the network is asked for many leaves at once."""
+        assert self._network is not None
+        n = len(positions)
+        trees = [new_tree(self.simulations) for _ in range(n)]
+        for tree in trees:
+            clear(tree)
+        leaves = np.empty(n, POSITION)
+        paths = np.empty((n, MAX_PATH, 2), np.int64)
+        lengths = np.empty(n, np.int64)
+        seen = np.empty((n, observation_size(self._network.board)), np.float32)
+        for _ in range(self.simulations):
+            for row, tree in enumerate(trees):
+                lengths[row] = descend_to_leaf(
+                    tree, positions[row : row + 1], leaves[row : row + 1], self.c, paths[row]
+                )
+            observe_all(leaves, leaves["seat"], FULL, seen)
+            logits, values = ask_in_chunks(self._network, seen, CHUNK)
+            for row, tree in enumerate(trees):
+                take_answer(tree, leaves[row : row + 1], paths[row], lengths[row], logits[row], values[row])
+        for row, tree in enumerate(trees):
+            report(tree, *_arrays(analysis[row : row + 1]))
 
     def _settings(self) -> tuple:
         kind = REWARDS[self.reward]
@@ -132,33 +144,6 @@ class Mcts(SearchAgent):
 
 def _arrays(analysis: Analysis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return analysis.values, analysis.action_values, analysis.probabilities
-
-
-@kernel
-def new_tree(simulations):
-    """An empty tree with room for so many simulations: each adds two nodes at most, a draw and what follows it."""
-    nodes = 2 * simulations
-    edges = 1 + simulations * (MAX_EDGES + FACE_SLOTS)
-    return Tree(
-        np.empty(nodes, np.int32),
-        np.empty(nodes, np.int32),
-        np.empty(nodes, np.int8),
-        np.empty(edges, np.int8),
-        np.empty(edges, np.float32),
-        np.empty(edges, np.int32),
-        np.empty(edges, np.int32),
-        np.empty((edges, MAX_PLAYERS)),
-        np.zeros(2, np.int64),
-        np.empty(2),
-    )
-
-
-@kernel
-def clear(tree):
-    """Empty the tree: no node, and the one edge that leads to the root."""
-    tree.used[0], tree.used[1] = 0, 0
-    tree.span[0], tree.span[1] = np.inf, -np.inf
-    _add_edge(tree, 0, 1.0)
 
 
 @kernel
@@ -192,7 +177,7 @@ def search_rows(
 def simulate(tree, position, seed, begin, count, leaf, c, temperature, kind, weights, spread):
     """Add simulations number `begin` to `begin + count - 1` to the tree of `position` (`POSITION[1]`)."""
     work = np.empty(1, POSITION)
-    path = np.empty((4 * MAX_CELLS, 2), np.int64)
+    path = np.empty((MAX_PATH, 2), np.int64)
     value = np.empty(MAX_PLAYERS)
     scratch = np.empty(FACE_SLOTS)
     form = form_index(position[0])
@@ -212,122 +197,34 @@ def simulate(tree, position, seed, begin, count, leaf, c, temperature, kind, wei
 
 
 @kernel
-def descend(tree, p, c, temperature, path):
-    """Go down the tree, taking `p` along, to a position that is new to it and is added, or to the end of the game.
+def descend_to_leaf(tree, position, leaf, c, path):
+    """`descend` from `position` (`POSITION[1]`), the position that it ends at written to `leaf`."""
+    leaf[0] = position[0]
+    return descend(tree, leaf[0], c, 0.0, path)
 
-    Writes the edges taken and whose choice they were (-1 for nobody's) to `path` and returns how many they are.
+
+@kernel
+def take_answer(tree, leaf, path, length, logits, value):
+    """Give the node just added the network's policy, and back its value up: the seat's own, the others' loss shared.
+
+    The value is of the return trained on, a win and a little for the margin, and is cut to [-1, 1].
     """
-    path[0, 0], path[0, 1] = 0, NOBODY
-    length = 1
-    while True:
-        arrived = path[length - 1, 0]
-        node = tree.child[arrived]
-        if node == NO_NODE:
-            tree.child[arrived] = _add_decision(tree, p, temperature)
-            return length
-        drawing = False
-        if tree.seat[node] == NOBODY:
-            edge = _furthest_behind(tree, node, arrived)
-            game.draw(p, tree.action[edge])
-        else:
-            edge = _most_urgent(tree, node, arrived, c)
-            drawing = tree.action[edge] == game.cells_of(p)
-            if not drawing:
-                place(p, tree.action[edge])
-        path[length, 0], path[length, 1] = edge, tree.seat[node]
-        length += 1
-        if game.is_over(p):
-            return length
-        if drawing and tree.child[edge] == NO_NODE:
-            tree.child[edge] = _add_draw(tree, p)
-
-
-@kernel
-def back_up(tree, path, length, value):
-    """Add the value of every seat (float64[4]) to the edges of the path."""
-    for step in range(length):
-        edge, chooser = path[step, 0], path[step, 1]
-        tree.visits[edge] += 1
-        for seat in range(MAX_PLAYERS):
-            tree.total[edge, seat] += value[seat]
-        if chooser != NOBODY:
-            mean = tree.total[edge, chooser] / tree.visits[edge]
-            tree.span[0] = min(tree.span[0], mean)
-            tree.span[1] = max(tree.span[1], mean)
-
-
-@kernel
-def report(tree, values, action_values, probabilities):
-    """Write what the tree found at its root to the first row of the arrays of an `Analysis`."""
-    seat = tree.seat[0]
-    values[0] = tree.total[0, seat] / tree.visits[0]
-    visits = 0
-    for edge in range(tree.first[0], tree.first[0] + tree.edges[0]):
-        visits += tree.visits[edge]
-    for edge in range(tree.first[0], tree.first[0] + tree.edges[0]):
-        # After a single simulation nothing has been tried yet, and the priors stand.
-        probabilities[0, tree.action[edge]] = tree.visits[edge] / visits if visits else tree.prior[edge]
-        if tree.visits[edge]:
-            action_values[0, tree.action[edge]] = tree.total[edge, seat] / tree.visits[edge]
-
-
-@kernel
-def _add_edge(tree, action, prior):
-    edge = tree.used[1]
-    tree.used[1] += 1
-    tree.action[edge] = action
-    tree.prior[edge] = prior
-    tree.child[edge] = NO_NODE
-    tree.visits[edge] = 0
-    tree.total[edge] = 0.0
-
-
-@kernel
-def _add_node(tree, seat):
-    node = tree.used[0]
-    tree.used[0] += 1
-    tree.seat[node] = seat
-    tree.first[node] = tree.used[1]
-    return node
-
-
-@kernel
-def _add_draw(tree, p):
-    """A node for the draw of the seat on turn."""
-    node = _add_node(tree, NOBODY)
-    total = tiles_to_reveal(p)
-    for slot in range(FACE_SLOTS):
-        if p.unrevealed[slot] > 0:
-            _add_edge(tree, slot - MAX_FACE, p.unrevealed[slot] / total)
-    tree.edges[node] = tree.used[1] - tree.first[node]
-    return node
-
-
-@kernel
-def _add_decision(tree, p, temperature):
-    """A node for the decision in `p`, its priors by what every action gains at once."""
-    node = _add_node(tree, p.seat)
-    if game.can_place(p):
-        for index in range(free_cells(p)):
-            _add_edge(tree, p.free[index], _gain(p, p.free[index]))
-    if game.can_draw(p):
-        highest, lowest = highest_and_lowest_weight(p)
-        gain = draw_value(p, highest, lowest) / (tiles_to_reveal(p) * (p.players - 1))
-        _add_edge(tree, game.cells_of(p), gain)
-    first, last = tree.first[node], tree.used[1]
-    tree.edges[node] = last - first
-    priors = tree.prior[first:last]
-    if temperature > 0:
-        priors[:] = np.exp((priors - np.max(priors)) / temperature)
-        priors /= np.sum(priors)
+    p = leaf[0]
+    values = np.zeros(MAX_PLAYERS)
+    if game.is_over(p):
+        returns(p, WIN, values)
     else:
-        priors[:] = 1.0 / len(priors)
-    return node
-
-
-@kernel
-def _gain(p, cell):
-    return p.held * weight(p, cell) / (p.players - 1) if p.held != NOTHING else float(p.tiles_near[cell])
+        own = min(1.0, max(-1.0, float(value)))
+        values[: p.players] = -own / (p.players - 1)
+        values[p.seat] = own
+        node = tree.child[path[length - 1, 0]]
+        first, last = tree.first[node], tree.first[node] + tree.edges[node]
+        priors = tree.prior[first:last]
+        for edge in range(first, last):
+            tree.prior[edge] = logits[tree.action[edge]]
+        priors[:] = np.exp(priors - np.max(priors))
+        priors /= np.sum(priors)
+    back_up(tree, path, length, values)
 
 
 @kernel
@@ -335,37 +232,7 @@ def _best_cell(p):
     """The cell of the largest gain."""
     best, chosen = -np.inf, 0
     for index in range(free_cells(p)):
-        gain = _gain(p, p.free[index])
+        gain = gain(p, p.free[index])
         if gain > best:
             best, chosen = gain, index
     return p.free[chosen]
-
-
-@kernel
-def _furthest_behind(tree, node, arrived):
-    """The face whose visits lag most behind its odds."""
-    best, chosen = -np.inf, 0
-    for edge in range(tree.first[node], tree.first[node] + tree.edges[node]):
-        lag = tree.prior[edge] * (tree.visits[arrived] + 1) - tree.visits[edge]
-        if lag > best:
-            best, chosen = lag, edge
-    return chosen
-
-
-@kernel
-def _most_urgent(tree, node, arrived, c):
-    """The action to try next by PUCT; `arrived` is the edge that led to the node."""
-    seat = tree.seat[node]
-    low, high = tree.span[0], tree.span[1]
-    scale = 1.0 / (high - low) if high > low else 1.0
-    here = tree.total[arrived, seat] / tree.visits[arrived]
-    untried = (here - low) * scale - UNTRIED_LOSS if high > low else 0.0
-    explore = c * np.sqrt(tree.visits[arrived])
-    best, chosen = -np.inf, 0
-    for edge in range(tree.first[node], tree.first[node] + tree.edges[node]):
-        visits = tree.visits[edge]
-        mean = (tree.total[edge, seat] / visits - low) * scale if visits > 0 else untried
-        urgency = mean + explore * tree.prior[edge] / (1 + visits)
-        if urgency > best:
-            best, chosen = urgency, edge
-    return chosen

@@ -216,6 +216,17 @@ class _KernelAgent:
         type(self)._choose(decisions.states, decisions.action_masks, decisions.seeds, actions)
         return actions
 
+    def analyse(self, decisions: Decisions) -> Analysis:
+        """The distribution that actions are drawn from; values are not known."""
+        analysis = Analysis.blank(*decisions.action_masks.shape)
+        for row, state in enumerate(decisions.states):
+            weights = self._weights(state, decisions.action_masks[row])
+            analysis.probabilities[row] = weights / weights.sum()
+        return analysis
+
+    def _weights(self, state: np.record, mask: np.ndarray) -> np.ndarray:
+        return mask
+
 
 @kernel
 def _choose_uniform(states, masks, seeds, actions):
@@ -256,6 +267,11 @@ class Random(_KernelAgent):
 
     _choose = _choose_random
 
+    def _weights(self, state: np.record, mask: np.ndarray) -> np.ndarray:
+        weights = mask.astype(np.float64)
+        weights[-1] *= max(1.0, weights[:-1].sum())  # drawing weighs as much as all cells together
+        return weights
+
 
 @register("greedy")
 class Greedy(_KernelAgent):
@@ -266,6 +282,11 @@ class Greedy(_KernelAgent):
     """
 
     _choose = _choose_greedy
+
+    def _weights(self, state: np.record, mask: np.ndarray) -> np.ndarray:
+        best = np.empty_like(mask)
+        greedy_mask(state, best)
+        return best
 
 
 @kernel
