@@ -232,7 +232,7 @@ def _best_cell(p):
     """The cell of the largest gain."""
     best, chosen = -np.inf, 0
     for index in range(free_cells(p)):
-        gain = gain(p, p.free[index])
-        if gain > best:
-            best, chosen = gain, index
+        now = gain(p, p.free[index])
+        if now > best:
+            best, chosen = now, index
     return p.free[chosen]

@@ -236,8 +236,7 @@ def _add_decision(tree, p, temperature):
             _add_edge(tree, p.free[index], gain(p, p.free[index]))
     if game.can_draw(p):
         highest, lowest = highest_and_lowest_weight(p)
-        gain = draw_value(p, highest, lowest) / (tiles_to_reveal(p) * (p.players - 1))
-        _add_edge(tree, game.cells_of(p), gain)
+        _add_edge(tree, game.cells_of(p), draw_value(p, highest, lowest) / (tiles_to_reveal(p) * (p.players - 1)))
     first, last = tree.first[node], tree.used[1]
     tree.edges[node] = last - first
     priors = tree.prior[first:last]
