@@ -38,8 +38,8 @@ class Mcts(SearchAgent):
 
     Args:
         simulations: per decision; with `seconds` the most there may be.
-        leaf: how new positions are judged: `evaluation` (fitted, see `agents.evaluation`), or playouts that are
-            `greedy` or `random`.
+        leaf: how new positions are judged: by a `greedy` or `random` playout, or by the fitted `evaluation` of
+            `agents.evaluation`, which is faster, but gains less from more simulations.
         c: weight of exploration.
         temperature: of the priors, in points of margin; 0 for uniform priors.
         reward: which return every seat maximises, `win` or `margin`.
@@ -53,7 +53,7 @@ class Mcts(SearchAgent):
     def __init__(
         self,
         simulations: int = 1000,
-        leaf: str = "evaluation",
+        leaf: str = "greedy",
         c: float = 1.5,
         temperature: float = 0.5,
         reward: str = "win",
@@ -78,7 +78,7 @@ class Mcts(SearchAgent):
         self._kept: dict[tuple[int, int], tuple[Tree, np.ndarray]] = {}  # by game and seat: tree and its position
         self._network = None
         if network:
-            if leaf != "evaluation" or reward != "win" or seconds or reuse:
+            if leaf != "greedy" or reward != "win" or seconds or reuse:
                 raise ValueError(f"network={network!r}: must not come with leaf, reward, seconds or reuse")
             self._network = load_network(network)
             self.board = self._network.board
