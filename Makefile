@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: train test lint bench results clean
+.PHONY: train test lint bench results ladder exact clean
 
 train: $(READY)
 	$(BIN)/python -m train configs/quickstart.yaml
@@ -25,6 +25,14 @@ bench: $(READY)
 results: $(READY)
 	$(BIN)/python -m train.results configs/ppo_2p.yaml configs/ppo_3p.yaml configs/ppo_4p.yaml \
 		configs/ppo_2p_common.yaml --seeds 0,1,2 --steps 1000000 --runs_folder runs/results
+
+# The reference ladder: specs, deals and number of games stay as they are, so that later results can refer to it.
+ladder: $(READY)
+	$(BIN)/python -m train.tournament random greedy expectimax:depth=1 expectimax:depth=2 flat_mc:simulations=1000 \
+		mcts:simulations=100 mcts:simulations=1000 mcts:simulations=4000 --games 200 --seed 2000000000 --out results/ladder
+
+exact: $(READY)
+	$(BIN)/python -m tests.benchmarks.exact
 
 clean:
 	rm -rf $(VENV)
