@@ -20,6 +20,8 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet 'open_spiel>=1.5' || echo 'open_spiel cannot be had: no peer for the search'
 	$(BIN)/python -m tests.benchmarks
 
 results: $(READY)
@@ -35,7 +37,7 @@ exact: $(READY)
 	$(BIN)/python -m tests.benchmarks.exact
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-peers
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
