@@ -64,16 +64,16 @@ def test_a_row_is_answered_the_same_alone_in_a_batch_and_shuffled(sample):
     many = decisions()
     agent = NetworkAgent(network(), sample=sample)
     together = agent.act(many)
-    logits = agent._logits(many.observations)
+    logits = agent._ask(many.observations)[0]
     for row in range(0, len(many), 61):
-        assert (agent._logits(many.observations[row : row + 1])[0] == logits[row]).all(), "bit for bit"
+        assert (agent._ask(many.observations[row : row + 1])[0][0] == logits[row]).all(), "bit for bit"
         assert agent.act(many[row : row + 1]) == together[row]
     shuffled = np.random.default_rng(0).permutation(len(many))
     assert (agent.act(many[shuffled]) == together[shuffled]).all()
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        assert (agent._logits(many.observations) == logits).all(), "whatever the number of threads"
+        assert (agent._ask(many.observations)[0] == logits).all(), "whatever the number of threads"
     finally:
         torch.set_num_threads(threads)
 
@@ -95,7 +95,7 @@ def test_sampling_follows_the_policy():
     seeded = type(one)(**{**one.__dict__, "seeds": np.arange(20000, dtype=np.uint64)})
     agent = NetworkAgent(network(), sample=True)
     chosen = np.bincount(agent.act(seeded), minlength=37) / 20000
-    logits = torch.from_numpy(agent._logits(one.observations[:1])[0])
+    logits = torch.from_numpy(agent._ask(one.observations[:1])[0][0])
     legal = torch.from_numpy(one.action_masks[0]).bool()
     expected = torch.softmax(torch.where(legal, logits, -torch.inf), 0).numpy()
     assert np.abs(chosen - expected).max() < 5 * np.sqrt(0.25 / 20000)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import ALL_FORMS, STANDARD_FORMS, form_id, random_game
 
+import agents  # noqa: F401  (registers the search agents)
 from isis_env import game, isis_osiris_v0, policy
 from isis_env.batch import Batch
 from isis_env.config import BOARDS
@@ -18,6 +19,13 @@ from isis_env.observation import known_states, layout
 
 RECALLS = [1, 2, 5, "full"]
 BUILT_INS = sorted(name for name, made in policy.registered().items() if made.__module__ == policy.__name__)
+SEARCHERS = [
+    "expectimax",
+    "flat_mc:simulations=60",
+    "mcts:simulations=40",
+    "mcts:simulations=40,leaf=evaluation",
+    "exact",
+]
 FACES = [-4, -3, -2, -1, 1, 2, 3, 4]  # the order of one-hot parts
 
 every_form = pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
@@ -152,7 +160,7 @@ def test_tiles_that_a_seat_does_not_know_change_nothing_that_an_agent_is_given(b
 
 
 @every_board
-@pytest.mark.parametrize("spec", BUILT_INS)
+@pytest.mark.parametrize("spec", [*BUILT_INS, *SEARCHERS])
 def test_undrawn_tiles_change_no_choice_of_an_agent(board, spec):
     agent = policy.make_agent(spec)
     for real, other in batches_that_differ_in_the_unknown(board, agent.recall):
