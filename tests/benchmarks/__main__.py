@@ -103,12 +103,18 @@ def by_turns(workloads: dict[str, Callable[[], float]]) -> dict[str, float]:
 
 
 def mcts_simulations_per_second() -> float:
-    """Simulations of one search from the empty board."""
+    """Simulations of one search from the empty board, which is one row and so one thread."""
     agent = Mcts(simulations=SIMULATIONS, leaf="random", exact=0)
     decisions = pending(game.new_state(GameConfig()), agent, seed=0)
     begin = time.perf_counter()
     agent.act(decisions)
     return SIMULATIONS / (time.perf_counter() - begin)
+
+
+def has_open_spiel() -> bool:
+    """Whether the peers' environment is there and has it."""
+    command = [str(PEERS_PYTHON), "-c", "import pyspiel"]
+    return PEERS_PYTHON.exists() and subprocess.run(command, capture_output=True).returncode == 0
 
 
 def open_spiel(key: str) -> float:
@@ -134,10 +140,10 @@ def search_rows() -> list[tuple[str, float, float | None]]:
     ours = "mcts, random playouts: simulations/s"
     workloads: dict[str, Callable[[], float]] = {ours: mcts_simulations_per_second}
     peer = "OpenSpiel MCTSBot, connect_four: simulations/s"
-    if PEERS_PYTHON.exists():
+    if has_open_spiel():
         workloads = {peer: lambda: open_spiel("simulations_per_second"), **workloads}
     else:
-        print(f"{PEERS_PYTHON} is not there: the search is measured without its peer")
+        print(f"no open_spiel under {PEERS_PYTHON}: the search is measured without its peer")
     rates = by_turns(workloads)
     moves = rates[ours] * decisions_per_game()
     if peer not in rates:
