@@ -54,8 +54,8 @@ def cache_folder(sources: Path = _PACKAGE) -> Path | None:
 def kernel(function: F) -> F:
     """Compile `function` with numba on first call: no Python objects, no GIL, cached on disk.
 
-    Kernels call each other freely but must not call each other in a circle (the cache cannot link such a pair). One that
-    calls itself passes variables: literals would make versions of it that call each other in a circle.
+    Kernels call each other freely but must not call each other in a circle (the cache cannot link such a pair). One
+    that calls itself passes variables: literals would make versions of it that call each other in a circle.
     """
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     if folder is None:
