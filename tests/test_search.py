@@ -8,13 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from conftest import ALL_FORMS, form_id, random_game, replay
 
 from agents import __main__ as cli
+from agents.checkpoint import network_metadata, save_checkpoint
 from agents.evaluation import FORMS, estimate_margins, form_index, load_weights, win_returns
 from agents.exact import solve
 from agents.expectimax import Expectimax, judge
+from agents.learned import NetworkAgent
 from agents.mcts import Mcts, simulate
+from agents.network import BoardNetwork
 from agents.playout import GREEDY, play_out
 from agents.position import POSITION, load_all, new_positions, place
 from agents.tree import NOBODY, clear, new_tree
@@ -377,6 +381,36 @@ def test_a_kept_tree_holds_what_came_true():
                 carried += int(agent._kept[int(game_row), int(seat)][0].visits[0]) > 200
         rows = rows[~batch.step(actions, rows).done]
     assert carried > 20
+
+
+@pytest.mark.parametrize("config", [GameConfig(), GameConfig(players=4, common_reserve=True)], ids=form_id)
+def test_a_network_guides_the_tree_and_neighbours_change_nothing(config, tmp_path):
+    torch.manual_seed(0)
+    network = BoardNetwork("standard", channels=8, rounds=1)
+    save_checkpoint(tmp_path / "net", network, network_metadata(network, "standard", "full", 0))
+    spec = f"mcts:simulations=40,exact=2,network={tmp_path / 'net'}"
+    agent = make_agent(spec)
+    batch = Batch(config, 20)
+    batch.reset(8)
+    for _ in range(25):
+        batch.step(make_agent("random").act(batch.decisions()))
+    decisions = batch.decisions()
+    analysis = agent.analyse(decisions)
+    assert np.array_equal(agent.analyse(decisions[3:4]).probabilities[0], analysis.probabilities[3])
+    # One simulation judges the root alone: the network's value, and its policy over the legal actions.
+    one = make_agent(spec.replace("simulations=40", "simulations=1")).analyse(decisions)
+    policy = NetworkAgent(network).analyse(decisions)
+    assert one.probabilities == pytest.approx(policy.probabilities, abs=1e-5)
+    assert one.values == pytest.approx(policy.values, abs=1e-5)
+
+
+def test_a_network_of_limited_recall_or_under_another_return_is_refused(tmp_path):
+    network = BoardNetwork("standard", channels=8, rounds=1)
+    save_checkpoint(tmp_path / "net", network, network_metadata(network, "standard", 1, 0))
+    with pytest.raises(ValueError, match="recall 1"):
+        make_agent(f"mcts:network={tmp_path / 'net'}")
+    with pytest.raises(ValueError, match="must not come with"):
+        make_agent(f"mcts:network={tmp_path / 'net'},reward=margin")
 
 
 def test_seconds_end_a_search():
