@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 
 .PHONY: train test lint bench results ladder exact clean
 
@@ -20,9 +21,14 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
-	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet 'open_spiel>=1.5' || echo 'open_spiel cannot be had: no peer for the search'
+	-$(MAKE) $(PEERS)/.ready
 	$(BIN)/python -m tests.benchmarks
+
+# What `bench` compares with and the project itself does not need; where it cannot be had, `bench` goes on without it.
+$(PEERS)/.ready: $(READY) constraints.txt
+	test -x $(PEERS)/bin/python || $(BIN)/python -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --constraint constraints.txt --only-binary open_spiel 'open_spiel>=1.5'
+	touch $@
 
 results: $(READY)
 	$(BIN)/python -m train.results configs/ppo_2p.yaml configs/ppo_3p.yaml configs/ppo_4p.yaml \
@@ -37,7 +43,7 @@ exact: $(READY)
 	$(BIN)/python -m tests.benchmarks.exact
 
 clean:
-	rm -rf $(VENV) .venv-peers
+	rm -rf $(VENV) $(PEERS)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
