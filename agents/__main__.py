@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 import agents  # noqa: F401  (registers its specs)
+from agents.exact import BudgetExceededError
 from isis_env import game
-from isis_env.deal import decision_seed
+from isis_env.config import BOARDS
+from isis_env.deal import check_seed, decision_seed
 from isis_env.notation import cell_name, loads
 from isis_env.observation import known_states, observations
 from isis_env.policy import Agent, Decisions, make_agent, registered
@@ -35,8 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if game.is_over(states[0]):
             raise ValueError(f"{options.position}: the game is over")
         agent = make_agent(options.agent)
+        board = getattr(agent, "board", None)  # a network's
+        if board and BOARDS[board].side != states[0].side:
+            raise ValueError(f"agent {options.agent!r} plays on board {board!r}, not on that of {options.position}")
         print("\n".join(explain(agent, pending(states, agent, options.seed), options.top)))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, BudgetExceededError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
@@ -65,7 +70,7 @@ def pending(states: np.ndarray, agent: Agent, seed: int) -> Decisions:
         seats=seats,
         games=np.zeros(1, np.int64),
         first=np.ones(1, np.bool_),
-        seeds=np.array([decision_seed(np.uint64(seed), np.uint64(0), seats[0], 0)], np.uint64),
+        seeds=np.array([decision_seed(np.uint64(check_seed(seed)), np.uint64(0), seats[0], 0)], np.uint64),
     )
 
 
