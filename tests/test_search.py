@@ -1,4 +1,4 @@
-"""Search agents: positions, playouts, the evaluation, analyses that no batch changes, trees, and specs."""
+"""What search agents share: playouts, the evaluation, analyses that no batch changes, networks, and specs."""
 
 import os
 import random
@@ -13,22 +13,18 @@ from conftest import ALL_FORMS, form_id, random_game, replay
 
 from agents import __main__ as cli
 from agents.checkpoint import network_metadata, save_checkpoint
-from agents.evaluation import FORMS, estimate_margins, form_index, load_weights, win_returns
+from agents.evaluation import FORMS, estimate_margins, form_index, load_weights
 from agents.exact import solve
-from agents.expectimax import Expectimax, judge
 from agents.learned import NetworkAgent
-from agents.mcts import Mcts, simulate
 from agents.network import BoardNetwork
 from agents.playout import GREEDY, play_out
-from agents.position import POSITION, load_all, new_positions, place
-from agents.tree import NOBODY, clear, new_tree
+from agents.position import new_positions
 from isis_env import game
 from isis_env.batch import Batch
-from isis_env.config import MAX_CELLS, MAX_FACE, NEIGHBOURS, GameConfig
-from isis_env.game import EMPTY, NOTHING, STATE, TILE
+from isis_env.config import GameConfig
+from isis_env.game import NOTHING, STATE, TILE
 from isis_env.observation import known_states
-from isis_env.policy import AgentSpecError, greedy_mask, make_agent, registered
-from isis_env.reward import REWARDS, returns
+from isis_env.policy import AgentSpecError, greedy_mask, make_agent
 from isis_env.symmetry import SYMMETRIES, apply_to_state
 
 SPECS = [
@@ -68,36 +64,7 @@ def pending(state, agent):
     return cli.pending(state, agent, seed=5)
 
 
-# Positions
-
-
-@every_form
-def test_a_position_keeps_the_board_around_every_free_cell(config):
-    states = states_of(config, 1, games=3)
-    played = np.zeros(1, POSITION)
-    for state, following in zip(states, [*states[1:], None], strict=True):
-        if state.placed == 0 and state.held == NOTHING:
-            played[:] = new_positions(np.array([state], STATE))
-        for name in STATE.names:
-            assert np.array_equal(played[0][name], state[name]), name
-        free = [cell for cell in range(config.cells) if state.board[cell] == EMPTY]
-        assert sorted(played[0].free[: len(free)]) == free
-        for cell in free:
-            assert played[0].free[played[0].index[cell]] == cell
-            around = [n for n in NEIGHBOURS[config.side, cell] if n >= 0]
-            assert played[0].tiles_near[cell] == sum(state.face[n] for n in around if state.board[n] == TILE)
-            for seat in range(config.players):
-                stones = sum(state.board[n] == seat for n in around)
-                assert played[0].stones_near[seat * MAX_CELLS + cell] == stones
-        loaded = np.zeros(1, POSITION)
-        load_all(np.array([state], STATE), loaded)
-        assert np.array_equal(loaded[0].tiles_near[free], played[0].tiles_near[free])
-        if following is None or following.placed < state.placed:
-            continue
-        if following.placed == state.placed:
-            game.draw(played[0], following.held)
-        else:
-            place(played[0], following.order[state.placed])
+# Playouts
 
 
 @every_form
@@ -142,16 +109,6 @@ def test_estimates_do_not_depend_on_how_the_board_lies(config):
             there = new_positions(apply_to_state(np.array([state], STATE), symmetry))
             estimate_margins(there[0], weights[form], work, turned)
             assert turned == pytest.approx(out)
-
-
-def test_win_returns_are_shares_of_a_win():
-    for margins in ([3.0, -3.0], [0.0, 0.0, 0.0], [5.0, 1.0, -2.0, -4.0], [300.0, -300.0]):
-        out = np.array(margins)
-        win_returns(out, len(margins), 6.0)
-        assert out.sum() == pytest.approx(0, abs=1e-12)
-        assert (np.abs(out) <= 1).all()
-        assert (np.diff(out) <= 0).all()
-        assert (out[0] > 0) == (margins[0] > 0)
 
 
 def test_the_estimate_is_better_than_the_score_so_far():
@@ -283,104 +240,7 @@ def test_near_the_end_play_is_exact(config, spec):
         assert agent.analyse(decisions).values[0] == pytest.approx(solution.values[seat])
 
 
-# Expectimax
-
-
-def full_search(p, turns, kind, weights, spread):
-    """Every seat's value of a position, by plain recursion; and that of each action."""
-    out = np.zeros(p[0].players)
-    if game.is_over(p[0]):
-        returns(p[0], kind, out)
-        return out, {}
-    if turns == 0:
-        judge(p[0], kind, weights, spread[int(p[0].side) ** 2 - p[0].placed], np.empty(9), out)
-        return out, {}
-    values = {}
-    for action in game.legal_actions(p[0]):
-        if action < p[0].side ** 2:
-            child = p.copy()
-            place(child[0], action)
-            values[action] = full_search(child, turns - 1, kind, weights, spread)[0]
-            continue
-        values[action] = np.zeros(p[0].players)
-        for slot in np.flatnonzero(p[0].unrevealed):
-            child = p.copy()
-            game.draw(child[0], slot - MAX_FACE)
-            odds = p[0].unrevealed[slot] / p[0].unrevealed.sum()
-            values[action] += odds * full_search(child, turns, kind, weights, spread)[0]
-    best = max(values, key=lambda action: values[action][p[0].seat])
-    return values[best], values
-
-
-@pytest.mark.parametrize("config", [GameConfig(), GameConfig(common_reserve=True), GameConfig(players=3)], ids=form_id)
-@pytest.mark.parametrize("reward", ["win", "margin"])
-def test_pruning_changes_nothing(config, reward):
-    agent = Expectimax(depth=2, reward=reward, exact=0)
-    for state in ends(config, 5, 4, seed=3):
-        form = form_index(state[0])
-        search = full_search(new_positions(state), 2, REWARDS[reward], agent.weights[form], agent.spread[form])
-        seat = int(state[0].seat)
-        analysis = agent.analyse(pending(state, agent))
-        assert analysis.values[0] == pytest.approx(search[0][seat])
-        best = {a for a, value in search[1].items() if value[seat] > search[0][seat] - 1e-9}
-        assert set(np.flatnonzero(analysis.probabilities[0])) == best
-
-
-@pytest.mark.parametrize("reward", ["win", "margin"])
-def test_to_the_end_expectimax_is_exact(reward):
-    agent = Expectimax(depth=5, reward=reward, exact=0)
-    for state in ends(GameConfig(), 5, 6, seed=4):
-        exact = solve(state[0], reward).values[state[0].seat]
-        assert agent.analyse(pending(state, agent)).values[0] == pytest.approx(exact)
-
-
-# The tree
-
-
-def test_mcts_comes_close_to_perfect_play():
-    """Expected loss of its choices with four free cells, where it has to search on its own.
-
-    Under flat priors: sharp ones keep it from ever looking at a sacrifice of some points.
-    """
-    agent = Mcts(simulations=3000, reward="margin", exact=0, temperature=2.0)
-    losses = []
-    for state in ends(GameConfig(), 4, 30, seed=5):
-        own = solve(state[0], "margin").action_values[:, state[0].seat]
-        losses.append(np.nanmax(own) - own[agent.act(pending(state, agent))[0]])
-    assert np.mean(losses) < 0.05
-
-
-def test_draws_are_tried_by_their_odds_and_visits_add_up():
-    agent = Mcts(simulations=500)
-    tree = new_tree(500)
-    clear(tree)
-    position = new_positions(game.new_state(GameConfig()))
-    simulate(tree, position, np.uint64(1), 0, 500, *agent._settings()[1:])
-    assert tree.visits[0] == 500
-    for node in range(tree.used[0]):
-        edges = slice(tree.first[node], tree.first[node] + tree.edges[node])
-        assert tree.prior[edges].sum() == pytest.approx(1, abs=1e-5)
-        if tree.seat[node] == NOBODY:
-            visits = tree.visits[edges]
-            assert (np.abs(visits - visits.sum() * tree.prior[edges]) <= 1.5).all()
-    root = slice(tree.first[0], tree.first[0] + tree.edges[0])
-    assert tree.visits[root].sum() == 499, "the first simulation judges the root itself"
-
-
-def test_a_kept_tree_holds_what_came_true():
-    """Reuse starts from the visits that the branch had; the choice stays legal to the end of the game."""
-    agent = Mcts(simulations=200, reuse=True)
-    batch = Batch(GameConfig(players=3, common_reserve=True), 2)
-    batch.reset(6)
-    rows, carried = np.arange(2), 0
-    while len(rows):
-        decisions = batch.decisions(rows)
-        actions = agent.act(decisions)
-        for game_row, seat in zip(decisions.games, decisions.seats, strict=True):
-            if (int(game_row), int(seat)) in agent._kept:
-                carried += int(agent._kept[int(game_row), int(seat)][0].visits[0]) > 200
-        rows = rows[~batch.step(actions, rows).done]
-    assert carried > 20
+# Networks
 
 
 @pytest.mark.parametrize("config", [GameConfig(), GameConfig(players=4, common_reserve=True)], ids=form_id)
@@ -413,13 +273,7 @@ def test_a_network_of_limited_recall_or_under_another_return_is_refused(tmp_path
         make_agent(f"mcts:network={tmp_path / 'net'},reward=margin")
 
 
-def test_seconds_end_a_search():
-    agent = Mcts(simulations=10**6, seconds=0.05)
-    probabilities = agent.analyse(pending(game.new_state(GameConfig()), agent)).probabilities
-    assert probabilities.sum() == pytest.approx(1)
-
-
-# Specs and the command line
+# Specs
 
 
 @pytest.mark.parametrize(
@@ -440,21 +294,3 @@ def test_seconds_end_a_search():
 def test_bad_arguments_are_named(spec, named):
     with pytest.raises((ValueError, AgentSpecError), match=named):
         make_agent(spec)
-
-
-def test_the_command_line_lists_every_agent(capsys):
-    assert cli.main([]) == 0
-    printed = capsys.readouterr().out
-    for name in registered():
-        assert f"\n{name}" in f"\n{printed}"
-    assert "mcts:simulations=1000" in printed
-
-
-def test_the_command_line_explains_a_choice(tmp_path, capsys):
-    file = tmp_path / "position.txt"
-    file.write_text("[isis-osiris 1] board=standard players=2 variant=personal start=1\na4 f3 a2 b1-2 ?+3")
-    assert cli.main(["expectimax:depth=1", "--position", str(file)]) == 0
-    assert "seat 1 plays a3" in capsys.readouterr().out, "between its own stones"
-    for argv in (["mcts"], ["nobody", "--position", str(file)], ["mcts", "--position", str(tmp_path / "none")]):
-        assert cli.main(argv) == 2
-        assert capsys.readouterr().err.startswith("error: ")
