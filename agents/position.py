@@ -132,19 +132,6 @@ def _tell_neighbours(p, cell):
 
 
 @kernel
-def next_action(p, index):
-    """The `index`-th legal action of the seat on turn, in the order of `free` with draw last, or -1 beyond the last."""
-    free = free_cells(p)
-    if not game.can_place(p):
-        index += free
-    if index < free:
-        return int(p.free[index])
-    if index == free and game.can_draw(p):
-        return game.cells_of(p)
-    return -1
-
-
-@kernel
 def highest_and_lowest_weight(p):
     """The range of `weight` over the free cells."""
     highest, lowest = -(2**31), 2**31
