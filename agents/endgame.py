@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agents.exact import DEFAULT_MAX_NODES, Solver
+from agents.exact import DEFAULT_MAX_NODES
 from agents.search import SearchAgent
 from isis_env.policy import Agent, Analysis, Decisions, ask, make_agent, register
 
@@ -21,8 +21,7 @@ class Exact(SearchAgent):
     def __init__(
         self, free: int = 6, before: str = "greedy", reward: str = "win", max_nodes: int = DEFAULT_MAX_NODES
     ) -> None:
-        super().__init__(reward, free)
-        self._solver = Solver(reward, max_nodes)
+        super().__init__(reward, free, max_nodes)
         self._before: Agent = make_agent(before)
         if self._before.recall != "full":
             raise ValueError(f"before={before!r}: takes recall {self._before.recall}, must take 'full'")

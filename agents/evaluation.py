@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import safetensors.numpy
 
-from agents.position import best_stone, draw_value, free_cells, highest_and_lowest_weight, tiles_to_reveal
+from agents.position import best_stone, draw_gain, free_cells
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, GameConfig
-from isis_env.game import FACE_SLOTS, NOTHING
+from isis_env.game import FACE_SLOTS
 from isis_env.reward import MARGIN, returns
 
 WEIGHTS_FILE = Path(__file__).with_name("evaluation.safetensors")
@@ -63,17 +63,13 @@ def load_weights() -> tuple[np.ndarray, np.ndarray]:
 
 @kernel
 def greedy_gain(p):
-    """The margin that one-ply greedy expects to gain for the seat on turn by its next action."""
+    """The margin that one-ply greedy expects to gain for the seat on turn by its turn, which has not begun."""
     scale = 1.0 / (p.players - 1)
-    if p.held != NOTHING:
-        highest, lowest = highest_and_lowest_weight(p)
-        return scale * p.held * (highest if p.held > 0 else lowest)
     gain = -np.inf
     if p.stones[p.seat] > 0:
         gain = float(best_stone(p))
     if game.can_draw(p):
-        highest, lowest = highest_and_lowest_weight(p)
-        gain = max(gain, scale * draw_value(p, highest, lowest) / tiles_to_reveal(p))
+        gain = max(gain, scale * draw_gain(p) / game.tiles_to_reveal(p))
     return gain
 
 
@@ -105,9 +101,8 @@ def global_features(p, seat, gain, out):
         share += n * p.stones_near[int(seat) * MAX_CELLS + cell]
         for other in range(n):
             share -= p.stones_near[other * MAX_CELLS + cell]
-    hidden, mean = 0, 0
+    hidden, mean = game.tiles_to_reveal(p), 0
     for slot in range(FACE_SLOTS):
-        hidden += p.unrevealed[slot]
         mean += p.unrevealed[slot] * (slot - MAX_FACE)
     mean_face = mean / hidden if hidden > 0 else 0.0
     stones = n * p.stones[seat]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.position import POSITION, free_cells, new_positions, place, tiles_to_reveal
+from agents.position import POSITION, free_cells, new_positions, place
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, check_choice
@@ -48,8 +48,12 @@ class Solution:
 
     def best_actions(self, seat: int) -> np.ndarray:
         """The actions that are optimal for `seat`, the one on turn: int64[k], ascending."""
-        own = self.action_values[:, seat]
-        return np.flatnonzero(own >= np.nanmax(own) - TIE)
+        return _best_actions(self.action_values[:, seat])
+
+
+def _best_actions(own: np.ndarray) -> np.ndarray:
+    """Where the seat's own values float64[A] are the highest, int64[k]; nan stands for illegal actions."""
+    return np.flatnonzero(own >= np.nanmax(own) - TIE)
 
 
 class Solver:
@@ -103,10 +107,9 @@ class Solver:
             for slot in np.flatnonzero(p.unrevealed):
                 child = position.copy()
                 game.draw(child[0], slot - MAX_FACE)
-                action_values[draw] += self._value(child, form) * (p.unrevealed[slot] / tiles_to_reveal(p))
-        solution = Solution(np.empty(0), action_values, self._tables[form].nodes - before)
-        best = solution.best_actions(int(p.seat))
-        return Solution(action_values[best].mean(axis=0), action_values, solution.nodes)
+                action_values[draw] += self._value(child, form) * (p.unrevealed[slot] / game.tiles_to_reveal(p))
+        values = action_values[_best_actions(action_values[:, p.seat])].mean(axis=0)
+        return Solution(values, action_values, self._tables[form].nodes - before)
 
     def _value(self, position: np.ndarray, form: tuple[int, int]) -> np.ndarray:
         stack = np.empty(2 * MAX_CELLS + 2, POSITION)
@@ -210,7 +213,7 @@ def _solve(stack, depth, kind, keys, values, filling, work):
     if game.can_draw(p):
         mean = work[depth, _MEAN]
         mean[:] = 0.0
-        total = tiles_to_reveal(p)
+        total = game.tiles_to_reveal(p)
         for face_slot in range(FACE_SLOTS):
             if p.unrevealed[face_slot] > 0:
                 stack[depth + 1] = p

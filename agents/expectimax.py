@@ -11,12 +11,12 @@ import numpy as np
 
 from agents.evaluation import estimate_margins, form_index, load_weights, win_returns
 from agents.exact import TIE
-from agents.position import POSITION, free_cells, place, tiles_to_reveal, weight
+from agents.position import POSITION, free_cells, gain, place
 from agents.search import SearchAgent, run_rows
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS
-from isis_env.game import FACE_SLOTS, NOTHING
+from isis_env.game import FACE_SLOTS
 from isis_env.policy import Analysis, Decisions, register
 from isis_env.reward import MARGIN_BOUND, REWARDS, WIN, returns
 
@@ -96,7 +96,7 @@ def _search_root(stack, turns, kind, bound, weights, spread, work, lower, order,
     best = -np.inf
     if game.can_draw(p):
         value = 0.0
-        total = tiles_to_reveal(p)
+        total = game.tiles_to_reveal(p)
         for slot in range(FACE_SLOTS):
             if p.unrevealed[slot] > 0:
                 stack[1] = p
@@ -155,7 +155,7 @@ def _search(stack, depth, turns, alpha, beta, tries, kind, bound, weights, sprea
     if not game.can_draw(p):
         return
 
-    total = tiles_to_reveal(p)
+    total = game.tiles_to_reveal(p)
     mean = work[depth, _MEAN]
     mean[:] = 0.0
     rest_lower, rest_odds = -np.inf, 1.0  # of the faces still to come
@@ -228,14 +228,9 @@ def _order_cells(p, order):
     """Write the free cells to `order`, those first that gain most at once."""
     for count in range(free_cells(p)):
         cell = p.free[count]
-        gain = _gain(p, cell)
+        here = gain(p, cell)
         place_at = count
-        while place_at > 0 and _gain(p, order[place_at - 1]) < gain:
+        while place_at > 0 and gain(p, order[place_at - 1]) < here:
             order[place_at] = order[place_at - 1]
             place_at -= 1
         order[place_at] = cell
-
-
-@kernel
-def _gain(p, cell):
-    return int(p.held) * weight(p, cell) if p.held != NOTHING else int(p.tiles_near[cell])

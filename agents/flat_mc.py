@@ -8,13 +8,12 @@ draws from the same stream, so that luck common to all cancels to some degree.
 import numpy as np
 
 from agents.playout import GREEDY, play_out, random_face
-from agents.position import POSITION, free_cells, place, weight
+from agents.position import POSITION, free_cells, gain, place
 from agents.search import SearchAgent, run_rows
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_PLAYERS
 from isis_env.deal import random_bits
-from isis_env.game import NOTHING
 from isis_env.policy import Analysis, Decisions, register
 from isis_env.reward import REWARDS, returns
 
@@ -105,7 +104,7 @@ def _candidates(p, most):
     for index in range(free):
         cell = int(p.free[index])
         cells[index] = cell
-        gains[index] = p.held * weight(p, cell) if p.held != NOTHING else p.tiles_near[cell]
+        gains[index] = gain(p, cell)
     cells = cells[np.argsort(-gains)][: most if game.can_place(p) else 0]
     if not game.can_draw(p):
         return cells

@@ -12,9 +12,9 @@ from agents.evaluation import form_index, load_weights
 from agents.expectimax import judge
 from agents.learned import ask_in_chunks, load_network
 from agents.playout import GREEDY, RANDOM, play_out
-from agents.position import POSITION, free_cells, place
+from agents.position import POSITION, best_cell, free_cells, place
 from agents.search import SearchAgent, run_rows
-from agents.tree import MAX_PATH, Tree, back_up, clear, descend, gain, kept_part, new_tree, report
+from agents.tree import MAX_PATH, Tree, back_up, clear, descend, kept_part, new_tree, report
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_PLAYERS, check_choice
@@ -188,7 +188,7 @@ def simulate(tree, position, seed, begin, count, leaf, c, temperature, kind, wei
         if leaf != EVALUATION:
             play_out(p, leaf, random_bits(seed, number + 1))
         elif p.held != NOTHING:
-            place(p, _best_cell(p))
+            place(p, best_cell(p))
         if game.is_over(p):
             returns(p, kind, value)
         else:
@@ -225,14 +225,3 @@ def take_answer(tree, leaf, path, length, logits, value):
         priors[:] = np.exp(priors - np.max(priors))
         priors /= np.sum(priors)
     back_up(tree, path, length, values)
-
-
-@kernel
-def _best_cell(p):
-    """The cell of the largest gain."""
-    best, chosen = -np.inf, 0
-    for index in range(free_cells(p)):
-        now = gain(p, p.free[index])
-        if now > best:
-            best, chosen = now, index
-    return p.free[chosen]

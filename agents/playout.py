@@ -1,14 +1,6 @@
 """Playing a position to its end: at random, as far as speed goes, or greedily."""
 
-from agents.position import (
-    best_stone,
-    draw_value,
-    free_cells,
-    highest_and_lowest_weight,
-    place,
-    tiles_to_reveal,
-    weight,
-)
+from agents.position import best_cell, best_stone, draw_gain, free_cells, place
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_FACE
@@ -34,7 +26,7 @@ def play_out(p, policy, key):
 @kernel
 def random_face(p, key, counter):
     """A face that the seat on turn may draw, by the odds."""
-    nth = random_below(key, counter, tiles_to_reveal(p))
+    nth = random_below(key, counter, game.tiles_to_reveal(p))
     for slot in range(FACE_SLOTS):
         nth -= p.unrevealed[slot]
         if nth < 0:
@@ -53,19 +45,8 @@ def _random_cell(p, key, counter):
 @kernel
 def _greedy_cell(p):
     """The cell that one-ply greedy fills, or -1 for drawing; of equals the first in `free`."""
-    if p.held != NOTHING:
-        best, chosen = -(2**31), 0
-        for index in range(free_cells(p)):
-            gain = p.held * weight(p, p.free[index])
-            if gain > best:
-                best, chosen = gain, index
-        return int(p.free[chosen])
-    stone = best_stone(p) if p.stones[p.seat] > 0 else -(2**31)
     if game.can_draw(p):
-        highest, lowest = highest_and_lowest_weight(p)
-        if (p.players - 1) * stone * tiles_to_reveal(p) < draw_value(p, highest, lowest):
+        stone = best_stone(p) if p.stones[p.seat] > 0 else -(2**31)
+        if (p.players - 1) * stone * game.tiles_to_reveal(p) < draw_gain(p):
             return -1
-    for index in range(free_cells(p)):
-        if p.tiles_near[p.free[index]] == stone:
-            return int(p.free[index])
-    return -1
+    return best_cell(p)

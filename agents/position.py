@@ -11,7 +11,7 @@ import numpy as np
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS, NEIGHBOURS
-from isis_env.game import EMPTY, FACE_SLOTS, STATE, TILE
+from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, STATE, TILE
 
 POSITION = np.dtype(
     (
@@ -99,15 +99,6 @@ def free_cells(p):
 
 
 @kernel
-def tiles_to_reveal(p):
-    """How many tiles were never revealed, those of the box included: the denominator of every face's odds."""
-    total = 0
-    for slot in range(FACE_SLOTS):
-        total += p.unrevealed[slot]
-    return total
-
-
-@kernel
 def weight(p, cell):
     """What a point on a tile at `cell` is worth to the seat on turn: margin times (players - 1), an integer."""
     seat = int(p.seat)
@@ -152,8 +143,28 @@ def best_stone(p):
 
 
 @kernel
-def draw_value(p, highest, lowest):
-    """What greedy play expects of drawing, times `tiles_to_reveal`; `highest` and `lowest` as above."""
+def gain(p, cell):
+    """What filling `cell` gains the seat on turn at once: margin times (players - 1), an integer."""
+    if p.held != NOTHING:
+        return int(p.held) * weight(p, cell)
+    return (int(p.players) - 1) * int(p.tiles_near[cell])
+
+
+@kernel
+def best_cell(p):
+    """The free cell of the largest gain; of equals the first in `free`."""
+    best, chosen = -(2**31), 0
+    for index in range(free_cells(p)):
+        here = gain(p, p.free[index])
+        if here > best:
+            best, chosen = here, index
+    return int(p.free[chosen])
+
+
+@kernel
+def draw_gain(p):
+    """What greedy play expects of drawing: margin times (players - 1) times `game.tiles_to_reveal`, an integer."""
+    highest, lowest = highest_and_lowest_weight(p)
     total = 0
     for slot in range(FACE_SLOTS):
         face = slot - MAX_FACE

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.exact import TIE, Solver
+from agents.exact import DEFAULT_MAX_NODES, TIE, Solver
 from agents.position import new_positions
-from isis_env import game
 from isis_env._jit import kernel
 from isis_env._threads import available_cores, run_in_slices
 from isis_env.config import check_choice
@@ -25,17 +24,18 @@ class SearchAgent:
     Args:
         reward: which return every seat maximises, `win` or `margin`.
         exact: with how many free cells the exact solver takes over; 0 for never.
+        max_nodes: positions that the exact solver may hold.
     """
 
     recall: Recall = "full"
 
-    def __init__(self, reward: str = "win", exact: int = 6) -> None:
+    def __init__(self, reward: str = "win", exact: int = 6, max_nodes: int = DEFAULT_MAX_NODES) -> None:
         check_choice("reward", reward, tuple(REWARDS))
         if exact < 0:
             raise ValueError(f"exact={exact!r}: must be at least 0")
         self.reward = reward
         self.exact = exact
-        self._solver = Solver(reward)
+        self._solver = Solver(reward, max_nodes)
 
     def act(self, decisions: Decisions) -> np.ndarray:
         """The most probable action of each row, int64[n]; the row's seed decides between equals."""
@@ -46,7 +46,7 @@ class SearchAgent:
     def analyse(self, decisions: Decisions) -> Analysis:
         """What the search finds for each row."""
         analysis = Analysis.blank(*decisions.action_masks.shape)
-        free = np.array([game.cells_of(state) - state.placed for state in decisions.states], np.int64)
+        free = (analysis.probabilities.shape[1] - 1) - decisions.states["placed"].astype(np.int64)
         for row in np.flatnonzero(free <= self.exact):
             self._solve(decisions.states[row], analysis[row : row + 1])
         rows = np.flatnonzero(free > self.exact)

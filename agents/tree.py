@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.position import draw_value, free_cells, highest_and_lowest_weight, place, tiles_to_reveal, weight
+from agents.position import draw_gain, free_cells, gain, place
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS
@@ -219,7 +219,7 @@ def _add_node(tree, seat):
 def _add_draw(tree, p):
     """A node for the draw of the seat on turn."""
     node = _add_node(tree, NOBODY)
-    total = tiles_to_reveal(p)
+    total = game.tiles_to_reveal(p)
     for slot in range(FACE_SLOTS):
         if p.unrevealed[slot] > 0:
             _add_edge(tree, slot - MAX_FACE, p.unrevealed[slot] / total)
@@ -233,10 +233,9 @@ def _add_decision(tree, p, temperature):
     node = _add_node(tree, p.seat)
     if game.can_place(p):
         for index in range(free_cells(p)):
-            _add_edge(tree, p.free[index], gain(p, p.free[index]))
+            _add_edge(tree, p.free[index], gain(p, p.free[index]) / (p.players - 1))
     if game.can_draw(p):
-        highest, lowest = highest_and_lowest_weight(p)
-        _add_edge(tree, game.cells_of(p), draw_value(p, highest, lowest) / (tiles_to_reveal(p) * (p.players - 1)))
+        _add_edge(tree, game.cells_of(p), draw_gain(p) / (game.tiles_to_reveal(p) * (p.players - 1)))
     first, last = tree.first[node], tree.used[1]
     tree.edges[node] = last - first
     priors = tree.prior[first:last]
@@ -246,12 +245,6 @@ def _add_decision(tree, p, temperature):
     else:
         priors[:] = 1.0 / len(priors)
     return node
-
-
-@kernel
-def gain(p, cell):
-    """What filling `cell` gains the seat on turn at once, in points of margin."""
-    return p.held * weight(p, cell) / (p.players - 1) if p.held != NOTHING else float(p.tiles_near[cell])
 
 
 @kernel

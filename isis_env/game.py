@@ -183,14 +183,21 @@ def box(s):
 
 
 @kernel
+def tiles_to_reveal(s):
+    """How many tiles were never revealed, those of the box included: the denominator of every face's odds."""
+    total = 0
+    for slot in range(FACE_SLOTS):
+        total += s.unrevealed[slot]
+    return total
+
+
+@kernel
 def outcomes(s, odds):
     """Write the probability of every face for the next draw to `odds` (float64[9], index face + 4).
 
     Any undrawn tile, in whoever's reserve or in the box, is equally likely to be any of the unrevealed faces.
     """
-    total = 0
-    for slot in range(FACE_SLOTS):
-        total += s.unrevealed[slot]
+    total = tiles_to_reveal(s)
     for slot in range(FACE_SLOTS):
         odds[slot] = s.unrevealed[slot] / total if total > 0 else 0.0
 
@@ -204,10 +211,7 @@ def is_concealed(s):
 @kernel
 def decisions_taken(s):
     """Decisions made so far in the game, draws and placements; a concealed state does not tell."""
-    draws = int(TILES_TOTAL[s.side])
-    for slot in range(FACE_SLOTS):
-        draws -= s.unrevealed[slot]
-    return int(s.placed) + draws
+    return int(s.placed) + int(TILES_TOTAL[s.side]) - tiles_to_reveal(s)
 
 
 @kernel

@@ -11,13 +11,12 @@ from naive import neighbours
 from agents.position import (
     POSITION,
     best_stone,
-    draw_value,
+    draw_gain,
     free_cells,
     highest_and_lowest_weight,
     load,
     new_positions,
     place,
-    tiles_to_reveal,
     weight,
 )
 from isis_env import GameConfig, game
@@ -99,7 +98,7 @@ def test_gains_are_those_of_the_twin(config):
         assert {highest, lowest} <= {weight(position, cell) for cell in twin.free_cells()}
         if config.draw_action in legal:
             drawn = sum(odds * (twin.best_cells(("tile", face))[0] - now) for face, odds in twin.outcomes().items())
-            value = Fraction(int(draw_value(position, highest, lowest)), int(tiles_to_reveal(position)))
+            value = Fraction(int(draw_gain(position)), int(game.tiles_to_reveal(position)))
             assert value == (config.players - 1) * drawn
 
 
