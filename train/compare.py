@@ -8,8 +8,8 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
+from train.command import make_console
 from train.config import ConfigError
-from train.evaluate import make_console
 from train.metrics import METRICS_FILE, read_metrics
 from train.report import CURVES_FILE, draw_curves, form_name, read_evaluations
 from train.run_folder import open_run_folder

@@ -3,7 +3,6 @@
 import csv
 import io
 import itertools
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from train.evaluate import make_console
+from train.command import form_title, make_console, write_json, write_text
 from train.ratings import ANCHOR, Ranking, Standing
 
 TABLE_FILE, MARKDOWN_FILE = "table.json", "table.md"
@@ -54,19 +53,12 @@ def print_ranking(ranking: Ranking) -> None:
 
 def write_ranking(ranking: Ranking, folder: Path) -> None:
     """`table.json`, `table.md`, `crosstable.csv`, `ratings.csv`, `crosstable.png` and `ratings.png`."""
-    write_text(folder / TABLE_FILE, json.dumps(asdict(ranking), indent=2) + "\n")
+    write_json(ranking, folder / TABLE_FILE)
     write_text(folder / MARKDOWN_FILE, "\n".join(_markdown(ranking)) + "\n")
     write_text(folder / CROSSTABLE_FILE, _csv([_flat(asdict(cell)) for cell in ranking.cells]))
     write_text(folder / RATINGS_FILE, _csv([_flat(asdict(standing)) for standing in ranking.agents]))
     _draw_crosstable(ranking, folder / CROSSTABLE_PICTURE)
     _draw_ratings(ranking, folder / RATINGS_PICTURE)
-
-
-def write_text(file: Path, text: str) -> None:
-    """Replace `file` as a whole."""
-    unfinished = file.with_name(file.name + ".unfinished")
-    unfinished.write_text(text)
-    unfinished.replace(file)
 
 
 def remarks(ranking: Ranking) -> list[str]:
@@ -101,9 +93,8 @@ def remarks(ranking: Ranking) -> list[str]:
 
 def _title(ranking: Ranking) -> str:
     r = ranking
-    variant = "common reserve" if r.common_reserve else "personal reserves"
     games = f"{r.games} games in {r.blocks} blocks at each of {len(r.tables)} tables"
-    return f"{r.board}, {r.players} players, {variant}: {games}, seed {r.seed}"
+    return f"{form_title(r.board, r.players, r.common_reserve)}: {games}, seed {r.seed}"
 
 
 def _crosstable_title(ranking: Ranking) -> str:

@@ -5,28 +5,24 @@ agent but the last takes one seat, the last fills the rest. Intervals are over b
 """
 
 import argparse
-import json
 import math
-import os
-import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from scipy import stats
 from tqdm import tqdm
 
 import agents  # noqa: F401  (registers its specs)
 from isis_env.batch import Batch
-from isis_env.config import BOARDS, MAX_PLAYERS, GameConfig
+from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.deal import check_seed
 from isis_env.policy import Agent, ask, make_agent
+from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
 from train.config import EVALUATION_SEED
 
 # More would not fit into memory, and no interval needs them.
@@ -151,18 +147,23 @@ def play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray,
     records["agent"][:, :n] = np.minimum((np.arange(n) - rotation) % n, len(players) - 1)
 
     rows = np.arange(batch.num_games)
-    actions = np.empty(batch.num_games, np.int64)
     while len(rows):
         chooser = records["agent"][rows, batch.states["seat"][rows]]
-        for index in np.unique(chooser):
-            mine = rows[chooser == index]
-            actions[mine] = ask(players[index], batch.decisions(mine, players[index].recall))
-        turn = batch.step(actions[rows], rows)
+        turn = batch.step(ask_each(players, chooser, batch, rows), rows)
         if bar is not None:
             bar.update(int(turn.done.sum()))
         _record_ended(records, batch, rows[turn.done], turn.rewards[turn.done])
         rows = rows[~turn.done]
     return records
+
+
+def ask_each(players: Sequence[Agent], chooser: np.ndarray, batch: Batch, rows: np.ndarray) -> np.ndarray:
+    """The actions int64[m] of the games in `rows`, each chosen by the agent of index `chooser` (int[m])."""
+    actions = np.empty(len(rows), np.int64)
+    for index in np.unique(chooser):
+        mine = chooser == index
+        actions[mine] = ask(players[index], batch.decisions(rows[mine], players[index].recall))
+    return actions
 
 
 def _record_ended(records: np.ndarray, batch: Batch, rows: np.ndarray, margins: np.ndarray) -> None:
@@ -184,8 +185,7 @@ def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResul
     blocks = per_game.reshape(-1, n).mean(axis=1)  # the games of a block stand together
     won = shares > 0
     sole = (won & (records["share"][:, :n] == 1.0)).any(axis=1)
-    order = (np.arange(n) - records["start"][:, None]) % n  # 0 for the start player
-    offended = np.take_along_axis(seats, np.maximum(records["offender"], 0)[:, None], 1)[:, 0]
+    order = turn_order(records, n)
     return AgentResult(
         agent=name,
         score_rate=float(per_game.mean()),
@@ -194,10 +194,21 @@ def _summarise(index: int, name: str, records: np.ndarray, n: int) -> AgentResul
         draws=float((won.any(axis=1) & ~sole).mean()),
         losses=float((~won.any(axis=1)).mean()),
         margin=float(records["margin"][:, :n][seats].mean()),
-        illegal=int((offended & (records["offender"] >= 0)).sum()),
+        illegal=int(offended(records, seats).sum()),
         by_seat=[float(shares[:, seat][seats[:, seat]].mean()) for seat in range(n)],
         by_turn=[float(shares[seats & (order == turn)].mean()) for turn in range(n)],
     )
+
+
+def turn_order(records: np.ndarray, n: int) -> np.ndarray:
+    """Every seat's place in the order of play, 0 for the start player: int[..., n] of `RECORD[...]`."""
+    return (np.arange(n) - records["start"][..., None]) % n
+
+
+def offended(records: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    """Whether one of `seats` (bool[..., n]) ended the game by an illegal choice: bool[...] of `RECORD[...]`."""
+    offender = records["offender"]
+    return np.take_along_axis(seats, np.maximum(offender, 0)[..., None], -1)[..., 0] & (offender >= 0)
 
 
 def t_interval(scores: Sequence[float] | np.ndarray) -> tuple[float, float]:
@@ -209,19 +220,11 @@ def t_interval(scores: Sequence[float] | np.ndarray) -> tuple[float, float]:
     return float(values.mean() - half), float(values.mean() + half)
 
 
-def make_console() -> Console:
-    """Where tables are printed; a log file has no width of its own, so it gets one."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 110
-    return console
-
-
 def print_table(evaluation: Evaluation) -> None:
     """The results as a table on screen."""
     e = evaluation
-    variant = "common reserve" if e.common_reserve else "personal reserves"
-    title = f"{e.board}, {e.players} players, {variant}: {e.games} games in {e.blocks} blocks, seed {e.seed}"
+    form = form_title(e.board, e.players, e.common_reserve)
+    title = f"{form}: {e.games} games in {e.blocks} blocks, seed {e.seed}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("agent", overflow="fold", min_width=10)
     for heading in ("score", "95 % interval", "w/d/l %", "margin", "by turn", "illegal"):
@@ -239,25 +242,13 @@ def print_table(evaluation: Evaluation) -> None:
     make_console().print(table)
 
 
-def write_json(evaluations: Evaluation | Sequence[Evaluation], file: Path) -> None:
-    """The results as JSON, replacing `file` as a whole."""
-    data: Any = asdict(evaluations) if isinstance(evaluations, Evaluation) else [asdict(e) for e in evaluations]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(file.name + ".unfinished")
-    unfinished.write_text(json.dumps(data, indent=2) + "\n")
-    unfinished.replace(file)
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m train.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument(
         "agents", nargs="+", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart"
     )
     parser.add_argument("--games", type=int, default=1000, help="rounded up to whole blocks (default: %(default)s)")
-    parser.add_argument("--players", type=int, default=2, help="default: %(default)s")
-    parser.add_argument("--common-reserve", action="store_true", help="all draw from one reserve")
-    parser.add_argument("--board", default="standard", choices=tuple(BOARDS), help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="of the first deal (default: %(default)s)")
+    add_game_arguments(parser)
     parser.add_argument("--out", type=Path, help="JSON file (default: results/, named after the arguments)")
     return parser.parse_args(argv)
 
@@ -267,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _arguments(argv)
     try:
         if options.out is not None:
-            _check_writable(options.out)
+            check_writable(options.out)
         config = GameConfig(options.board, options.players, options.common_reserve)
         players = [make_agent(spec) for spec in options.agents]
         result = evaluate(players, options.agents, config, options.games, options.seed, progress=True)
@@ -281,17 +272,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _check_writable(file: Path) -> None:
-    """Better an error before the games than after them."""
-    parents = [parent for parent in file.parents if parent.exists()]
-    if file.is_dir() or not parents[0].is_dir() or not os.access(parents[0], os.W_OK):
-        raise ValueError(f"--out {file}: must be a file that can be written")
-
-
 def _default_file(specs: Sequence[str], config: GameConfig, seed: int) -> Path:
-    variant = "-common" if config.common_reserve else ""
-    name = "-vs-".join(re.sub(r"[^\w.=-]+", "_", spec) for spec in specs)
-    return Path("results") / f"{name}-{config.board}-{config.players}p{variant}-seed{seed}.json"
+    form = form_slug(config.board, config.players, config.common_reserve)
+    return Path("results") / f"{'-vs-'.join(map(spec_slug, specs))}-{form}-seed{seed}.json"
 
 
 if __name__ == "__main__":

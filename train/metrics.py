@@ -12,6 +12,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from torch.utils.tensorboard import SummaryWriter
 
+from train.command import write_text
 from train.config import ConfigError
 
 METRICS_FILE, TENSORBOARD_FOLDER = "metrics.csv", "tensorboard"
@@ -109,9 +110,7 @@ class Metrics:
         writer = csv.DictWriter(text, self._columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._rows)
-        unfinished = self._file.with_suffix(".unfinished")
-        unfinished.write_text(text.getvalue())
-        unfinished.replace(self._file)
+        write_text(self._file, text.getvalue())
         self._unwritten = ""
         self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=last_step + 1)
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from isis_env.config import MAX_PLAYERS, GameConfig
-from train.evaluate import RECORD, t_interval
+from train.evaluate import RECORD, offended, t_interval, turn_order
 
 GAME = np.dtype(
     [
@@ -159,7 +159,7 @@ def rank(
         lead, overlap = float(rating[ahead] - rating[behind]), bool(low[ahead] <= high[behind])
         neighbours.append(Neighbours(names[ahead], names[behind], lead, (float(lead_low), float(lead_high)), overlap))
 
-    share, turn = games["share"][..., :n], _turn(games, n)
+    share, turn = games["share"][..., :n], turn_order(games, n)
     return Ranking(
         board=config.board,
         players=n,
@@ -246,12 +246,10 @@ def _standing(
 ) -> Standing:
     seats = games["agent"][..., :n] == index  # bool[T, B, n, n]
     share = games["share"][..., :n]
-    turn = _turn(games, n)
+    turn = turn_order(games, n)
     alone = [number for number, table in enumerate(tables) if index in _holders_of_one_seat(table, n)]
     blocks = np.where(seats, share, 0.0)[alone].sum(axis=-1).mean(axis=(0, 2))  # per deal, over all those tables
     took_part = seats.any(axis=-1)
-    offender = games["offender"]
-    offended = np.take_along_axis(seats, np.maximum(offender, 0)[..., None], -1)[..., 0] & (offender >= 0)
     return Standing(
         agent=names[index],
         rating=rating,
@@ -262,7 +260,7 @@ def _standing(
         tied_games=float(_tied(games, n)[took_part].mean()),
         by_turn=[float(share[seats & (turn == place)].mean()) for place in range(n)],
         draw_share=float(games["draws"][..., :n][seats].sum() / games["choices"][..., :n][seats].sum()),
-        illegal=int(offended.sum()),
+        illegal=int(offended(games, seats).sum()),
         games=int(took_part.sum()),
         ms_per_decision=float(1000 * seconds / games["decisions"][..., :n][seats].sum()),
     )
@@ -271,11 +269,6 @@ def _standing(
 def _holders_of_one_seat(table: Sequence[int], n: int) -> Sequence[int]:
     """All agents of the table but the one that fills several seats."""
     return table if len(table) == n else table[:-1]
-
-
-def _turn(games: np.ndarray, n: int) -> np.ndarray:
-    """Every seat's place in the order of play, 0 for the start player: int[T, B, n, n]."""
-    return (np.arange(n) - games["start"][..., None]) % n
 
 
 def _tied(games: np.ndarray, n: int) -> np.ndarray:

@@ -10,11 +10,9 @@ everybody plays perfectly from there on and remembers every face. Under limited 
 """
 
 import argparse
-import json
-import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,13 +24,14 @@ from tqdm import tqdm
 import agents  # noqa: F401  (registers its specs)
 from agents.exact import TIE, BudgetExceededError, Solution, Solver
 from isis_env.batch import Batch
-from isis_env.config import BOARDS, GameConfig, check_choice
+from isis_env.config import GameConfig, check_choice
 from isis_env.deal import check_seed
 from isis_env.game import NOTHING
 from isis_env.policy import Agent, ask, make_agent
 from isis_env.reward import MARGIN_BOUND, REWARDS
+from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
 from train.config import EVALUATION_SEED
-from train.evaluate import _check_writable, check_board, make_console, t_interval
+from train.evaluate import ask_each, check_board, t_interval
 
 # Equals of the standard strength: their games stay close, and only in a close game does a choice at the end decide who
 # wins. In games of greedy with random hardly any does. Deals and greedy's coin tosses make the positions differ enough.
@@ -187,18 +186,13 @@ def _ask_in_games(
     batch.reset(np.uint64(seed) + games.astype(np.uint64))
     players = (games[:, None] + np.arange(config.players)) % len(between)
     rows = np.arange(len(games))
-    actions = np.empty(len(games), np.int64)
     met: list[_Asked] = []
     while len(rows):
         decisions = batch.decisions(rows, agent.recall)
         answers = ask(agent, decisions)
         counts = (config.cells - batch.states["placed"][rows] <= free) & (decisions.action_masks.sum(axis=1) > 1)
         met.append(_Asked(games[rows[counts]], batch.states[rows[counts]], answers[counts]))
-        chooser = players[rows, decisions.seats]
-        for index in np.unique(chooser):
-            mine = rows[chooser == index]
-            actions[mine] = ask(between[index], batch.decisions(mine, between[index].recall))
-        turn = batch.step(actions[rows], rows)
+        turn = batch.step(ask_each(between, players[rows, decisions.seats], batch, rows), rows)
         rows = rows[~turn.done]
     asked = _Asked(*(np.concatenate(arrays) for arrays in zip(*met, strict=True)))
     order = np.argsort(asked.games, kind="stable")
@@ -256,10 +250,10 @@ def _summarise(part: str, games: np.ndarray, costs: np.ndarray, reward: str) -> 
 def print_table(regret: Regret) -> None:
     """The results as a table on screen."""
     r = regret
-    variant = "common reserve" if r.common_reserve else "personal reserves"
+    form = form_title(r.board, r.players, r.common_reserve)
     title = (
         f"{r.agent}: expected loss of {r.reward} per choice with at most {r.free} free cells\n"
-        f"{r.board}, {r.players} players, {variant}: {r.parts[0].games} games of {', '.join(r.between)}, seed {r.seed}"
+        f"{form}: {r.parts[0].games} games of {', '.join(r.between)}, seed {r.seed}"
     )
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("positions", no_wrap=True)
@@ -278,27 +272,16 @@ def print_table(regret: Regret) -> None:
     make_console().print(table)
 
 
-def write_json(regret: Regret, file: Path) -> None:
-    """The results as JSON, replacing `file` as a whole."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(file.name + ".unfinished")
-    unfinished.write_text(json.dumps(asdict(regret), indent=2) + "\n")
-    unfinished.replace(file)
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m train.regret", description=__doc__.splitlines()[0])
     parser.add_argument("agent", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart")
     parser.add_argument("--free", type=int, default=5, help="free cells at most (default: %(default)s)")
     parser.add_argument("--positions", type=int, default=1000, help="rounded up to whole games (default: %(default)s)")
-    parser.add_argument("--players", type=int, default=2, help="default: %(default)s")
-    parser.add_argument("--common-reserve", action="store_true", help="all draw from one reserve")
-    parser.add_argument("--board", default="standard", choices=tuple(BOARDS), help="default: %(default)s")
+    add_game_arguments(parser)
     parser.add_argument("--reward", default="win", choices=tuple(REWARDS), help="default: %(default)s")
     parser.add_argument(
         "--between", nargs="+", default=list(BETWEEN), metavar="SPEC", help="who plays the games (default: greedy)"
     )
-    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="of the first deal (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="JSON file (default: results/, named after the arguments)")
     return parser.parse_args(argv)
 
@@ -308,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _arguments(argv)
     try:
         if options.out is not None:
-            _check_writable(options.out)
+            check_writable(options.out)
         config = GameConfig(options.board, options.players, options.common_reserve)
         agent = make_agent(options.agent)
         between = [make_agent(spec) for spec in options.between]
@@ -336,10 +319,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _default_file(regret: Regret) -> Path:
     r = regret
-    variant = "-common" if r.common_reserve else ""
-    agent, *between = (re.sub(r"[^\w.=-]+", "_", spec) for spec in (r.agent, *r.between))
-    games = f"{r.board}-{r.players}p{variant}-between-{'-'.join(between)}-seed{r.seed}"
-    return Path("results") / f"regret-{agent}-{r.reward}-free{r.free}-{games}.json"
+    between = "-".join(map(spec_slug, r.between))
+    games = f"{form_slug(r.board, r.players, r.common_reserve)}-between-{between}-seed{r.seed}"
+    return Path("results") / f"regret-{spec_slug(r.agent)}-{r.reward}-free{r.free}-{games}.json"
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from rich.table import Table
 from tqdm import tqdm
 
 from isis_env._threads import available_cores
+from train.command import make_console
 from train.config import ConfigError, TrainConfig, dump_config
-from train.evaluate import make_console, t_interval
+from train.evaluate import t_interval
 from train.report import form_name
 from train.run_folder import CONFIG_FILE, EVALUATION_FILE
 

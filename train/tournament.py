@@ -35,10 +35,10 @@ from tqdm import tqdm
 
 import agents  # noqa: F401  (registers its specs)
 from isis_env.batch import Batch, Decisions, available_cores
-from isis_env.config import BOARDS, MAX_PLAYERS, GameConfig
+from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.policy import Agent, ask, make_agent
-from train.config import EVALUATION_SEED
-from train.crosstable import print_ranking, write_ranking, write_text
+from train.command import add_game_arguments, form_slug, write_json
+from train.crosstable import print_ranking, write_ranking
 from train.evaluate import RECORD, block_seeds, check_board, play_blocks
 from train.ratings import GAME, Ranking, rank
 
@@ -361,7 +361,7 @@ def tournament(
         with FileLock(folder / LOCK_FILE, timeout=0):
             _check_settings(folder / SETTINGS_FILE, settings)
             there = _read_games(folder / GAMES_FILE, n)
-            write_text(folder / SETTINGS_FILE, json.dumps(settings, indent=2) + "\n")
+            write_json(settings, folder / SETTINGS_FILE)
             missing = _missing(tables, seeds, there, math.ceil(piece / n))
             total, left = len(tables) * len(seeds) * n, sum(len(each.seeds) * n for each in missing)
             with (
@@ -414,10 +414,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--games", type=int, default=1000, help="at each table, rounded up to whole blocks (default: %(default)s)"
     )
-    parser.add_argument("--players", type=int, default=2, help="default: %(default)s")
-    parser.add_argument("--common-reserve", action="store_true", help="all draw from one reserve")
-    parser.add_argument("--board", default="standard", choices=tuple(BOARDS), help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="of the first deal (default: %(default)s)")
+    add_game_arguments(parser)
     parser.add_argument("--out", type=Path, help="folder (default: in results/, named after the form and the seed)")
     parser.add_argument("--jobs", type=int, help="processes, each on a core of its own (default: one per core)")
     parser.add_argument(
@@ -457,8 +454,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _default_folder(config: GameConfig, seed: int) -> Path:
-    variant = "-common" if config.common_reserve else ""
-    return Path("results") / f"tournament-{config.board}-{config.players}p{variant}-seed{seed}"
+    return Path("results") / f"tournament-{form_slug(config.board, config.players, config.common_reserve)}-seed{seed}"
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from agents.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from isis_env.policy import Agent, make_agent
 from train import state
+from train.command import write_json
 from train.config import ConfigError, TrainConfig
-from train.evaluate import Evaluation, evaluate, print_table, write_json
+from train.evaluate import Evaluation, evaluate, print_table
 from train.metrics import EpisodeStatistics, Metrics, learner_metrics
 from train.opponents import OpponentPool
 from train.policy import BoardPolicy, policy_network
