@@ -152,9 +152,9 @@ def legal(s, action):
 def legal_mask(s, mask):
     """Write 1 for every legal action of the seat on turn and 0 for the others to `mask` (int8[cells + 1])."""
     cells = cells_of(s)
-    may_place = can_place(s)
+    open_to_place = np.int8(can_place(s))
     for cell in range(cells):
-        mask[cell] = may_place and s.board[cell] == EMPTY
+        mask[cell] = open_to_place if s.board[cell] == EMPTY else np.int8(0)
     mask[cells] = can_draw(s)
 
 

@@ -71,16 +71,8 @@ _GLOBALS = _SCORES + MAX_PLAYERS
 
 CELL_PLANES = MAX_PLAYERS + 2  # a plane of stones per relative seat, face-down tiles, faces
 
-# Index piece - EMPTY: the plane that shows a piece to a seat, [players, seat, piece], and what is written there. An
-# empty cell writes its zero to some plane.
-_PLANE = np.zeros((MAX_PLAYERS + 1, MAX_PLAYERS, TILE - EMPTY + 1), np.int64)
-_PLANE[:, :, TILE - EMPTY] = MAX_PLAYERS
-for _players in range(2, MAX_PLAYERS + 1):
-    for _seat in range(_players):
-        for _owner in range(_players):
-            _PLANE[_players, _seat, _owner - EMPTY] = (_owner - _seat) % _players
-_FILLED = np.ones(TILE - EMPTY + 1, np.float32)
-_FILLED[0] = 0.0
+_NOBODY = -2  # in place of a seat: no piece on the board is of it
+_ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 
 @cache
@@ -167,47 +159,19 @@ def observe(s, seat, recall, out):
     """
     cells = game.cells_of(s)
     concealed = game.is_concealed(s)
-    remembers = recall == FULL and not concealed
-    tiles = MAX_PLAYERS * cells
-    faces = tiles + cells
-    rest = faces + cells
-    out[:] = 0.0
-
-    # Which piece lies where is anybody's guess to a branch predictor; tables do without one.
-    for cell in range(cells):
-        piece = s.board[cell] - EMPTY
-        out[_PLANE[s.players, seat, piece] * cells + cell] = _FILLED[piece]
+    for relative in range(MAX_PLAYERS):
+        owner = _owner(s, relative, seat)
+        _show_pieces(s.board, owner, out[relative * cells : (relative + 1) * cells])
+    _show_pieces(s.board, TILE, out[MAX_PLAYERS * cells : (MAX_PLAYERS + 1) * cells])
+    faces = out[(MAX_PLAYERS + 1) * cells : CELL_PLANES * cells]
     if recall == FULL or concealed:
-        for cell in range(cells):
-            face = s.face[cell]
-            out[faces + cell] = 0.0 if face == UNKNOWN else face / FACE_SCALE
+        _show_faces(s.face, faces)
     else:
+        faces[:] = _ZERO
         for turn in range(_first_visible(s, seat, recall), s.placed):
-            cell = int(s.order[turn])
-            out[faces + cell] = s.face[cell] / FACE_SCALE
-
-    for other in range(s.players):
-        relative = _relative(s, other, seat)
-        out[rest + _STONES_LEFT + relative] = s.stones[other] / STONES_SCALE
-        if not s.common_reserve:
-            out[rest + _TILES_LEFT + relative] = s.pile[other] / TILES_SCALE
-        if remembers:
-            out[rest + _SCORES + relative] = s.score[other] / SCORE_SCALE
-    if s.common_reserve:
-        out[rest + _RESERVE] = s.pile[0] / RESERVE_SCALE
-        out[rest + _VARIANT] = 1.0
-    else:
-        out[rest + _BOX] = game.box(s) / BOX_SCALE
-    out[rest + _PLAYERS + int(s.players) - 2] = 1.0
-    if s.placed < cells:
-        out[rest + _ON_TURN + _relative(s, s.seat, seat)] = 1.0
-    if s.held != NOTHING:
-        out[rest + _HELD + _face_index(int(s.held))] = 1.0
-    out[rest + _PROGRESS] = s.placed / cells
-    if remembers:
-        for index in range(MAX_FACE):
-            out[rest + _UNREVEALED + index] = s.unrevealed[index] / COPIES_SCALE
-            out[rest + _UNREVEALED + MAX_FACE + index] = s.unrevealed[MAX_FACE + 1 + index] / COPIES_SCALE
+            cell = s.order[turn]
+            faces[cell] = s.face[cell] * (1 / FACE_SCALE)
+    _show_globals(s, seat, recall == FULL and not concealed, out[CELL_PLANES * cells :])
 
 
 @kernel
@@ -315,8 +279,57 @@ def _first_visible(s, seat, recall):
 
 
 @kernel
-def _relative(s, seat, observer):
-    return int(seat) - int(observer) if seat >= observer else int(seat) - int(observer) + int(s.players)
+def _show_pieces(board, piece, plane):
+    """1 where `piece` lies. Loops as plain as this one are turned into vector instructions, whatever lies where."""
+    piece = np.int8(piece)
+    for cell in range(len(plane)):
+        plane[cell] = _ONE if board[cell] == piece else _ZERO
+
+
+@kernel
+def _show_faces(face, plane):
+    for cell in range(len(plane)):
+        shown = face[cell]
+        plane[cell] = np.float32(shown) * np.float32(1 / FACE_SCALE) if shown != UNKNOWN else _ZERO
+
+
+@kernel
+def _show_globals(s, seat, remembers, out):
+    """What follows the cell planes. Counts are multiplied by 1 / scale in double precision, which rounds to the same
+    float32 as a division and is several times faster.
+    """
+    out[:] = _ZERO
+    for relative in range(s.players):
+        other = _owner(s, relative, seat)
+        out[_STONES_LEFT + relative] = s.stones[other] * (1 / STONES_SCALE)
+        if not s.common_reserve:
+            out[_TILES_LEFT + relative] = s.pile[other] * (1 / TILES_SCALE)
+        if remembers:
+            out[_SCORES + relative] = s.score[other] * (1 / SCORE_SCALE)
+        if other == s.seat and not game.is_over(s):
+            out[_ON_TURN + relative] = _ONE
+    if s.common_reserve:
+        out[_RESERVE] = s.pile[0] * (1 / RESERVE_SCALE)
+        out[_VARIANT] = _ONE
+    else:
+        out[_BOX] = game.box(s) * (1 / BOX_SCALE)
+    out[_PLAYERS + s.players - 2] = _ONE
+    if s.held != NOTHING:
+        out[_HELD + _face_index(s.held)] = _ONE
+    out[_PROGRESS] = s.placed * (1 / game.cells_of(s))
+    if remembers:
+        for index in range(MAX_FACE):
+            out[_UNREVEALED + index] = s.unrevealed[index] * (1 / COPIES_SCALE)
+            out[_UNREVEALED + MAX_FACE + index] = s.unrevealed[MAX_FACE + 1 + index] * (1 / COPIES_SCALE)
+
+
+@kernel
+def _owner(s, relative, observer):
+    """The seat at place `relative` clockwise from the observer, or `_NOBODY` beyond the last."""
+    if relative >= s.players:
+        return _NOBODY
+    seat = int(observer) + relative
+    return seat - s.players if seat >= s.players else seat
 
 
 @kernel
