@@ -15,6 +15,7 @@ from agents.position import POSITION, free_cells, gain, place
 from agents.search import SearchAgent, run_rows
 from isis_env import game
 from isis_env._jit import kernel
+from isis_env._threads import shared_kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS
 from isis_env.game import FACE_SLOTS
 from isis_env.policy import Analysis, Decisions, register
@@ -65,7 +66,7 @@ _ROOT = np.int64(0)
 _ALL, _BEST = np.int64(MAX_CELLS), np.int64(1)
 
 
-@kernel
+@shared_kernel
 def search_rows(first, last, positions, turns, kind, bound, weights, spread, values, action_values, probabilities):
     """Search the positions of rows `first` to `last - 1`; the last three arguments are those of `Analysis`."""
     stack = np.empty(2 * turns + 2, POSITION)

@@ -12,6 +12,7 @@ from agents.position import POSITION, free_cells, gain, place
 from agents.search import SearchAgent, run_rows
 from isis_env import game
 from isis_env._jit import kernel
+from isis_env._threads import shared_kernel
 from isis_env.config import MAX_PLAYERS
 from isis_env.deal import random_bits
 from isis_env.policy import Analysis, Decisions, register
@@ -52,7 +53,7 @@ class FlatMc(SearchAgent):
         )
 
 
-@kernel
+@shared_kernel
 def search_rows(first, last, positions, seeds, simulations, candidates, kind, values, action_values, probabilities):
     """Search the positions of rows `first` to `last - 1`; the last three arguments are those of `Analysis`."""
     work = np.empty(1, POSITION)

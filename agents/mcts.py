@@ -17,6 +17,7 @@ from agents.search import SearchAgent, run_rows
 from agents.tree import MAX_PATH, Tree, back_up, clear, descend, kept_part, new_tree, report
 from isis_env import game
 from isis_env._jit import kernel
+from isis_env._threads import shared_kernel
 from isis_env.config import MAX_PLAYERS, check_choice
 from isis_env.deal import random_bits
 from isis_env.game import FACE_SLOTS, NOTHING
@@ -146,7 +147,7 @@ def _arrays(analysis: Analysis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return analysis.values, analysis.action_values, analysis.probabilities
 
 
-@kernel
+@shared_kernel
 def search_rows(
     first,
     last,

@@ -1,6 +1,5 @@
 """What the search agents share: exact ends, threads over rows, analysis, and the choice from it."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from agents.exact import DEFAULT_MAX_NODES, TIE, Solver
 from agents.position import new_positions
 from isis_env._jit import kernel
-from isis_env._threads import available_cores, run_in_slices
+from isis_env._threads import SharedKernel, available_cores, run_shared
 from isis_env.config import check_choice
 from isis_env.deal import random_below
 from isis_env.observation import Recall
@@ -68,9 +67,9 @@ class SearchAgent:
         raise NotImplementedError
 
 
-def run_rows(rows_kernel: Callable[..., None], rows: int, *arguments: Any) -> None:
-    """Call `rows_kernel(first, last, *arguments)` over slices of the rows, one per core."""
-    run_in_slices(rows_kernel, rows, available_cores(), *arguments, min_rows=1)
+def run_rows(shared: SharedKernel, rows: int, *arguments: Any) -> None:
+    """Have a kernel search every row of its arguments, on all cores."""
+    run_shared(shared, rows, available_cores(), *arguments, min_rows=1)
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 
 from isis_env import deal, game
 from isis_env._jit import kernel
-from isis_env._threads import available_cores, run_in_slices
+from isis_env._threads import SharedKernel, available_cores, run_shared, shared_kernel
 from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
@@ -21,8 +21,6 @@ from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
 
 # What states and configs both hold of a game's form.
 SETTINGS = ("side", "players", "common_reserve")
-
-_ALL_LEGAL = -1
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,9 @@ class Batch:
         self.episodes = np.zeros(n, np.uint64)
         self._decks = np.zeros((n, MAX_TILES), np.int8)
         self._all_rows = np.arange(n)
+        self._legal = np.zeros(n, np.bool_)
         self._has_reset = False
+        self._checked_out: Turn | None = None  # the caller's buffers are mostly the same from step to step
 
     def reset(
         self,
@@ -302,16 +302,21 @@ class Batch:
         return given
 
     def _check_out(self, out: Turn, m: int) -> Turn:
+        if out is self._checked_out and len(out.seats) == m:
+            return out
         for name, given, (shape, dtype) in zip(Turn._fields, out, self._turn_arrays(m), strict=True):
             if given.shape != shape or given.dtype != dtype or not given.flags.writeable:
                 found = f"shape {given.shape} and type {given.dtype}"
                 wanted = f"of shape {shape} and type {np.dtype(dtype)}, and writeable"
                 raise ValueError(f"out.{name} of {found}: must be {wanted}")
+        self._checked_out = out
         return out
 
     def _check_actions(self, rows: np.ndarray, actions: np.ndarray) -> None:
-        index = _first_illegal(rows, self.states, actions)
-        if index != _ALL_LEGAL:
+        legal = self._legal[: len(rows)]
+        self._run(_check, rows, self.states, actions, legal)
+        if not legal.all():
+            index = int(legal.argmin())
             state = self.states[rows[index]]
             raise IllegalActionError(
                 f"row {rows[index]}: action {actions[index]} of seat {state.seat} is illegal; "
@@ -362,9 +367,9 @@ class Batch:
             for row, (value, config) in enumerate(zip(values, self.configs, strict=True))
         ]
 
-    def _run(self, rows_kernel: Callable[..., None], *arguments: Any) -> None:
-        """Call `rows_kernel(first, last, *arguments)` over all rows of the first argument, in slices on threads."""
-        run_in_slices(rows_kernel, len(arguments[0]), self.threads, *arguments)
+    def _run(self, shared: SharedKernel, *arguments: Any) -> None:
+        """Have a kernel work on all rows of its first argument."""
+        run_shared(shared, len(arguments[0]), self.threads, *arguments)
 
 
 def _positive(name: str, value: object) -> int:
@@ -379,7 +384,7 @@ def _deal_row(s, deck, seed, episode):
     game.reset(s, s.side, s.players, s.common_reserve, start)
 
 
-@kernel
+@shared_kernel
 def _deal_rows(first, last, rows, states, decks, seeds, episodes):
     for index in range(first, last):
         row = rows[index]
@@ -392,7 +397,7 @@ def _look_at(s, recall, observation, mask):
     game.legal_mask(s, mask)
 
 
-@kernel
+@shared_kernel
 def _look(first, last, rows, states, recall, observations, masks, seats):
     for index in range(first, last):
         s = states[rows[index]]
@@ -400,15 +405,13 @@ def _look(first, last, rows, states, recall, observations, masks, seats):
         seats[index] = s.seat
 
 
-@kernel
-def _first_illegal(rows, states, actions):
-    for index in range(len(rows)):
-        if not game.legal(states[rows[index]], actions[index]):
-            return index
-    return _ALL_LEGAL
+@shared_kernel
+def _check(first, last, rows, states, actions, legal):
+    for index in range(first, last):
+        legal[index] = game.legal(states[rows[index]], actions[index])
 
 
-@kernel
+@shared_kernel
 def _step_rows(
     first,
     last,
@@ -449,7 +452,7 @@ def _step_rows(
         seats[index] = s.seat
 
 
-@kernel
+@shared_kernel
 def _decide(first, last, rows, states, game_seeds, episodes, recall, observations, masks, seats, first_flags, seeds):
     """Fill in the decisions of `rows`; `states` are copies of those rows and are concealed here."""
     for index in range(first, last):

@@ -20,7 +20,7 @@ import numpy as np
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS, check_choice
-from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN
+from isis_env.game import NOTHING, TILE, UNKNOWN
 
 Recall = int | Literal["full"]
 

@@ -13,13 +13,13 @@ from conftest import ALL_FORMS, STANDARD_FORMS, form_id, random_deal
 from naive import NaiveGame
 
 from isis_env import GameConfig, game, isis_osiris_v0
-from isis_env._threads import MIN_ROWS_PER_THREAD
+from isis_env._threads import MIN_ROWS
 from isis_env.batch import Batch, Turn
 from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN, IllegalActionError
 
 MIXED = [STANDARD_FORMS[i] for i in (0, 3, 4, 1, 2, 5)] * 3
 DRAW = 36  # on the standard board
-BIG = 3 * MIN_ROWS_PER_THREAD  # rows enough for three threads to share the work
+BIG = 3 * MIN_ROWS  # rows enough for three threads to share the work
 
 
 def aec(config, **settings):

@@ -52,8 +52,8 @@ def test_a_second_process_uses_the_cache_and_a_changed_kernel_source_does_not(co
 
     game = copy / "isis_env" / "game.py"
     text = game.read_text()
-    assert "s.score[owner] += s.face[cell]" in text
-    game.write_text(text.replace("s.score[owner] += s.face[cell]", "s.score[owner] += 5 * s.face[cell]"))
+    assert "stones * s.face[cell]" in text
+    game.write_text(text.replace("stones * s.face[cell]", "5 * stones * s.face[cell]"))
     changed_cache, changed_scores = play(copy)
     assert changed_cache != cache
     assert changed_scores != scores, "batch.py did not change, but what it inlines did"

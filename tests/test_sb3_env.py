@@ -10,7 +10,7 @@ import pytest
 from conftest import ALL_FORMS, STANDARD_FORMS, form_id
 
 from isis_env import GameConfig, deal, isis_osiris_v0
-from isis_env._threads import MIN_ROWS_PER_THREAD
+from isis_env._threads import MIN_ROWS
 from isis_env.game import IllegalActionError
 from isis_env.policy import make_agent
 
@@ -308,9 +308,7 @@ def test_threads_change_nothing():
     runs = []
     for threads in (1, 2, 3):
         opponents = [make_agent("random"), make_agent("greedy")]
-        env = IsisOsirisVecEnv(
-            GameConfig("mini3"), 2 * MIN_ROWS_PER_THREAD, opponents=opponents, seed=0, threads=threads
-        )
+        env = IsisOsirisVecEnv(GameConfig("mini3"), 2 * MIN_ROWS, opponents=opponents, seed=0, threads=threads)
         seen = [env.reset()]
         for _ in range(16):
             observations, rewards, dones, _ = env.step(env.action_masks().argmax(axis=1))

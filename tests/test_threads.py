@@ -1,0 +1,104 @@
+"""Kernels shared among threads: every row once, whoever does it, and nothing left behind."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from isis_env._threads import run_shared, shared_kernel
+
+
+@shared_kernel
+def count(first, last, rows, slow, counts):
+    """Add one to the count of every row; row `slow` takes some time about it."""
+    for index in range(first, last):
+        if rows[index] == slow:
+            for _ in range(1000):
+                counts[index] += 1
+            counts[index] -= 1000
+        part = counts[index : index + 1]
+        part += 1
+
+
+@shared_kernel
+def fail(first, last, rows, bad):
+    for index in range(first, last):
+        if rows[index] == bad:
+            raise ValueError
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 7, 255, 256, 1001])
+def test_every_row_is_done_once(rows, threads):
+    counts = np.zeros(rows, np.int64)
+    for repeat in range(1, 51):
+        run_shared(count, rows, threads, np.arange(rows), 0, counts, min_rows=1)
+        assert (counts == repeat).all()
+
+
+def test_arrays_may_be_thrown_away_after_every_call():
+    """Helpers that were still at work would write to memory that is somebody else's by now."""
+    for rows in np.random.default_rng(0).integers(2, 3000, 2000):
+        counts = np.zeros(rows, np.int64)
+        run_shared(count, rows, 3, np.arange(rows), -1, counts, min_rows=1)
+        assert counts.sum() == rows
+
+
+def test_calls_from_several_threads_of_the_program():
+    answers = []
+
+    def work():
+        counts = np.zeros(999, np.int64)
+        for _ in range(500):
+            run_shared(count, 999, 3, np.arange(999), 0, counts, min_rows=1)
+        answers.append((counts == 500).all())
+
+    callers = [threading.Thread(target=work) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert answers == [True] * 4
+
+
+@pytest.mark.parametrize(("threads", "error"), [(1, ValueError), (2, RuntimeError)])
+def test_a_kernel_that_fails_is_an_error_and_the_next_call_works(threads, error):
+    for bad in (0, 999):
+        with pytest.raises(error):
+            run_shared(fail, 1000, threads, np.arange(1000), bad, min_rows=1)
+    run_shared(fail, 1000, threads, np.arange(1000), -1, min_rows=1)
+
+
+SCRIPT = """
+import os, sys
+import numpy as np
+sys.path.insert(0, {tests!r})
+from test_threads import count, run_shared
+
+def work():
+    counts = np.zeros(1000, np.int64)
+    for _ in range(20):
+        run_shared(count, 1000, 4, np.arange(1000), 0, counts, min_rows=1)
+    assert (counts == 20).all()
+
+{pin}
+work()
+child = os.fork()
+work()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs fork and affinity")
+@pytest.mark.parametrize("pin", ["", "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"], ids=["free", "pinned"])
+def test_a_process_with_helpers_forks_and_exits(pin):
+    """With more threads than cores too; and from the kernel cache, in whichever of the two cases comes second."""
+    script = SCRIPT.format(tests=os.path.dirname(__file__), pin=pin)  # noqa: PTH120
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["done", "done"]
