@@ -227,30 +227,41 @@ class Batch:
         Raises:
             IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
         """
-        self._require_reset()
         rows = self._check_rows(rows)
+        actions = self.check_actions(rows, actions)
+        turn = self._new_turn(len(rows)) if out is None else self._check_out(out, len(rows))
+        self._run(_step_rows, rows, *self.arrays, actions, self._recall, self._reward, *turn)
+        return turn
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All that kernels such as `play_row` change: states, decks, seeds, episodes, final states, forfeited."""
+        return self.states, self._decks, self.seeds, self.episodes, self.final_states, self.forfeited
+
+    def check_actions(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """`actions` as int64[m], one per row of `rows` (int64[m]).
+
+        Raises:
+            IllegalActionError: one is outside its mask and `illegal="raise"`.
+            RuntimeError: there are no games yet.
+            TypeError: they are not m integers.
+        """
+        self._require_reset()
         actions = np.asarray(actions)
         if actions.shape != rows.shape or actions.dtype.kind not in "iu":
             raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
         actions = actions.astype(np.int64, copy=False)
+        legal = self._legal[: len(rows)]
         if not self._lose:
-            self._check_actions(rows, actions)
-        turn = self._new_turn(len(rows)) if out is None else self._check_out(out, len(rows))
-        self._run(
-            _step_rows,
-            rows,
-            self.states,
-            self._decks,
-            self.seeds,
-            self.episodes,
-            self.final_states,
-            self.forfeited,
-            actions,
-            self._recall,
-            self._reward,
-            *turn,
-        )
-        return turn
+            self._run(_check, rows, self.states, actions, legal)
+        if not self._lose and not legal.all():
+            index = int(legal.argmin())
+            state = self.states[rows[index]]
+            raise IllegalActionError(
+                f"row {rows[index]}: action {actions[index]} of seat {state.seat} is illegal; "
+                f"legal are {game.legal_actions(state)}"
+            )
+        return actions
 
     def decisions(self, rows: np.ndarray | None = None, recall: Recall = "full") -> Decisions:
         """The pending decisions of some rows (int[m], all by default), as an agent under `recall` is to be given them.
@@ -311,17 +322,6 @@ class Batch:
                 raise ValueError(f"out.{name} of {found}: must be {wanted}")
         self._checked_out = out
         return out
-
-    def _check_actions(self, rows: np.ndarray, actions: np.ndarray) -> None:
-        legal = self._legal[: len(rows)]
-        self._run(_check, rows, self.states, actions, legal)
-        if not legal.all():
-            index = int(legal.argmin())
-            state = self.states[rows[index]]
-            raise IllegalActionError(
-                f"row {rows[index]}: action {actions[index]} of seat {state.seat} is illegal; "
-                f"legal are {game.legal_actions(state)}"
-            )
 
     def _new_turn(self, m: int) -> Turn:
         return Turn(*(np.empty(shape, dtype) for shape, dtype in self._turn_arrays(m)))
@@ -392,7 +392,8 @@ def _deal_rows(first, last, rows, states, decks, seeds, episodes):
 
 
 @kernel
-def _look_at(s, recall, observation, mask):
+def look_at(s, recall, observation, mask):
+    """Write what the seat on turn may know and do."""
     observe(s, s.seat, recall, observation)
     game.legal_mask(s, mask)
 
@@ -401,7 +402,7 @@ def _look_at(s, recall, observation, mask):
 def _look(first, last, rows, states, recall, observations, masks, seats):
     for index in range(first, last):
         s = states[rows[index]]
-        _look_at(s, recall, observations[index], masks[index])
+        look_at(s, recall, observations[index], masks[index])
         seats[index] = s.seat
 
 
@@ -409,6 +410,25 @@ def _look(first, last, rows, states, recall, observations, masks, seats):
 def _check(first, last, rows, states, actions, legal):
     for index in range(first, last):
         legal[index] = game.legal(states[rows[index]], actions[index])
+
+
+@kernel
+def play_row(row, action, states, decks, seeds, episodes, final_states, forfeited):
+    """Take one decision in a row; whether its game has ended.
+
+    If so, `final_states` and `forfeited` hold how, and the row's next game is dealt.
+    """
+    s = states[row]
+    illegal = not game.legal(s, action)
+    if not illegal:
+        deal.play(s, decks[row], action)
+        if not game.is_over(s):
+            return False
+    forfeited[row] = illegal
+    final_states[row] = s
+    episodes[row] += np.uint64(1)
+    _deal_row(s, decks[row], seeds[row], episodes[row])
+    return True
 
 
 @shared_kernel
@@ -433,23 +453,15 @@ def _step_rows(
 ):
     for index in range(first, last):
         row = rows[index]
-        s = states[row]
-        illegal = not game.legal(s, actions[index])
-        if not illegal:
-            deal.play(s, decks[row], actions[index])
-        done[index] = illegal or game.is_over(s)
+        done[index] = play_row(row, actions[index], states, decks, seeds, episodes, final_states, forfeited)
         rewards[index] = 0.0
         if done[index]:
-            if illegal:
-                forfeit(s, reward, rewards[index])
+            if forfeited[row]:
+                forfeit(final_states[row], reward, rewards[index])
             else:
-                returns(s, reward, rewards[index])
-            forfeited[row] = illegal
-            final_states[row] = s
-            episodes[row] += np.uint64(1)
-            _deal_row(s, decks[row], seeds[row], episodes[row])
-        _look_at(s, recall, observations[index], masks[index])
-        seats[index] = s.seat
+                returns(final_states[row], reward, rewards[index])
+        look_at(states[row], recall, observations[index], masks[index])
+        seats[index] = states[row].seat
 
 
 @shared_kernel
@@ -458,7 +470,7 @@ def _decide(first, last, rows, states, game_seeds, episodes, recall, observation
     for index in range(first, last):
         s = states[index]
         row = rows[index]
-        _look_at(s, recall, observations[index], masks[index])
+        look_at(s, recall, observations[index], masks[index])
         seats[index] = s.seat
         first_flags[index] = game.is_first_decision(s)
         seeds[index] = deal.decision_seed(game_seeds[row], episodes[row], s.seat, game.decisions_taken(s))

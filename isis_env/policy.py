@@ -205,15 +205,19 @@ def _convert_value(spec: str, key: str, text: str, kind: Any) -> int | float | b
     return text
 
 
-class _KernelAgent:
-    """An agent that is one kernel (states, masks, seeds, actions out) under perfect memory."""
+# Kinds of built-in agents, as kernels take them; of an agent that must be asked.
+ASKED, UNIFORM, RANDOM, GREEDY = range(4)
+
+
+class _BuiltIn:
+    """An agent that is a kernel and remembers all."""
 
     recall: Recall = "full"
-    _choose: Callable[..., None]
+    kind: int
 
     def act(self, decisions: Decisions) -> np.ndarray:
         actions = np.empty(len(decisions), np.int64)
-        type(self)._choose(decisions.states, decisions.action_masks, decisions.seeds, actions)
+        _choose_all(self.kind, decisions.states, decisions.action_masks, decisions.seeds, actions)
         return actions
 
     def analyse(self, decisions: Decisions) -> Analysis:
@@ -228,44 +232,45 @@ class _KernelAgent:
         return mask
 
 
-@kernel
-def _choose_uniform(states, masks, seeds, actions):
-    for row in range(len(states)):
-        actions[row] = _nth_set(masks[row], random_below(seeds[row], 0, _count_set(masks[row])))
+def builtin_kind(agent: Agent) -> int:
+    """Which built-in agent this is, for `choose`, or `ASKED`."""
+    return agent.kind if isinstance(agent, _BuiltIn) and type(agent).act is _BuiltIn.act else ASKED
 
 
 @kernel
-def _choose_random(states, masks, seeds, actions):
-    for row in range(len(states)):
-        mask = masks[row]
+def choose(kind, s, mask, seed):
+    """The action of a built-in agent in state `s`. `mask` (int8[A]) holds the legal actions and may be overwritten."""
+    if kind == RANDOM:
         draw = len(mask) - 1
         cells = _count_set(mask[:draw])
-        if mask[draw] and (cells == 0 or random_bits(seeds[row], 0) & np.uint64(1)):
-            actions[row] = draw
-        else:
-            actions[row] = _nth_set(mask, random_below(seeds[row], 1, cells))
+        if mask[draw] and (cells == 0 or random_bits(seed, 0) & np.uint64(1)):
+            return draw
+        return _nth_set(mask, random_below(seed, 1, cells))
+    if kind == GREEDY:
+        greedy_mask(s, mask)
+    return _nth_set(mask, random_below(seed, 0, _count_set(mask)))
 
 
 @kernel
-def _choose_greedy(states, masks, seeds, actions):
-    best = np.empty(masks.shape[1], np.int8)
+def _choose_all(kind, states, masks, seeds, actions):
+    mask = np.empty(masks.shape[1], np.int8)
     for row in range(len(states)):
-        greedy_mask(states[row], best)
-        actions[row] = _nth_set(best, random_below(seeds[row], 0, _count_set(best)))
+        mask[:] = masks[row]
+        actions[row] = choose(kind, states[row], mask, seeds[row])
 
 
 @register("uniform")
-class Uniform(_KernelAgent):
+class Uniform(_BuiltIn):
     """Uniform over all legal actions; it hardly ever draws, since drawing is one action among many."""
 
-    _choose = _choose_uniform
+    kind = UNIFORM
 
 
 @register("random")
-class Random(_KernelAgent):
+class Random(_BuiltIn):
     """A fair coin between stone and tile where both are legal, then a uniform free cell."""
 
-    _choose = _choose_random
+    kind = RANDOM
 
     def _weights(self, state: np.record, mask: np.ndarray) -> np.ndarray:
         weights = mask.astype(np.float64)
@@ -274,14 +279,14 @@ class Random(_KernelAgent):
 
 
 @register("greedy")
-class Greedy(_KernelAgent):
+class Greedy(_BuiltIn):
     """One-ply greedy with perfect memory, the standard opponent (decision 16).
 
     Maximises own score minus the mean of the others' after the action; drawing is worth the mean over unrevealed tiles
     of the best cell for each; a stone wins ties against drawing; equal cells are drawn from uniformly.
     """
 
-    _choose = _choose_greedy
+    kind = GREEDY
 
     def _weights(self, state: np.record, mask: np.ndarray) -> np.ndarray:
         best = np.empty_like(mask)

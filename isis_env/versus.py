@@ -1,0 +1,330 @@
+"""Many games of one learner each, against opponents that move inside the step: what the vector environments stand on.
+
+A learner's transition runs from its decision to its own next one. Its reward is zero until its game ends, whoever ends
+it, and then its whole return; the row goes on at once with its next episode. In row i and episode e the learner sits on
+seat (i + e) mod n. Built-in opponents move inside the kernel that steps; others are asked for many games at once.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from isis_env import deal, game
+from isis_env._jit import kernel
+from isis_env._threads import run_shared, shared_kernel
+from isis_env.batch import Batch, look_at, play_row
+from isis_env.config import MAX_PLAYERS, GameConfig
+from isis_env.game import IllegalActionError
+from isis_env.observation import Recall, check_recall, observations
+from isis_env.policy import ASKED, Agent, ask, builtin_kind, choose
+from isis_env.reward import MARGIN, REWARDS, returns
+
+_OPPONENT_STREAM = 0x0990  # sets the choice of opponents apart from the deals of the same seeds
+
+
+class Ended(NamedTuple):
+    """The games that ended in a step, k of them.
+
+    Attributes:
+        rows: int64[k], whose they are, in ascending order.
+        observations: float32[k, L], the learner's view of the full board.
+        returns: float32[k], its whole return, the margin's part included.
+        win_shares: float64[k], 1/w where it is one of w winners, else 0.
+        lengths: int64[k], its decisions.
+        opponents: int64[k, 3], the index of the agent on every other seat, clockwise from the learner; -1 beyond them.
+    """
+
+    rows: np.ndarray
+    observations: np.ndarray
+    returns: np.ndarray
+    win_shares: np.ndarray
+    lengths: np.ndarray
+    opponents: np.ndarray
+
+
+class Step(NamedTuple):
+    """The learner's pending decisions in n games, and what came of its last ones.
+
+    Attributes:
+        observations: float32[n, L], what it may know.
+        action_masks: int8[n, A], its legal actions.
+        rewards: float32[n], its return in rows that are `done`, else 0.
+        done: bool[n], whether its game has ended; the row shows its next one already.
+        ended: those games.
+    """
+
+    observations: np.ndarray
+    action_masks: np.ndarray
+    rewards: np.ndarray
+    done: np.ndarray
+    ended: Ended
+
+
+class Versus:
+    """`num_games` games, each with one learner.
+
+    Args:
+        config: one setting for all games, or one per game, all on one board.
+        num_games: number of games, where `config` is a single one.
+        opponents: the agents that the other seats are drawn from, anew for every seat and episode.
+        shares: how often each is drawn, relative to their sum; equally by default.
+        recall, reward, threads: as in `isis_env.batch.Batch`.
+        margin_weight: the learner's return is the reward's plus this much per point of margin.
+    """
+
+    def __init__(
+        self,
+        config: GameConfig | Sequence[GameConfig],
+        num_games: int | None = None,
+        *,
+        opponents: Sequence[Agent],
+        shares: Sequence[float] | None = None,
+        recall: Recall = "full",
+        reward: str = "win",
+        margin_weight: float = 0.0,
+        threads: int | None = None,
+    ) -> None:
+        self.batch = Batch(config, num_games, recall=recall, reward=reward, threads=threads)
+        n = self.num_games = self.batch.num_games
+        self._recall = recall
+        self._reward = REWARDS[reward]
+        self._margin_weight = float(margin_weight)
+        self._learner = np.zeros(n, np.int64)  # the learner's seat
+        self._opponent = np.zeros((n, MAX_PLAYERS), np.int64)  # index of the agent on each seat
+        self._length = np.zeros(n, np.int64)  # the learner's decisions in this game
+        # How these stood in the last game of each row that has ended.
+        self._last_learner, self._last_opponent = self._learner.copy(), self._opponent.copy()
+        self._last_length = self._length.copy()
+        self._all_rows = np.arange(n)
+        self.set_opponents(opponents, shares)
+
+    def set_opponents(self, opponents: Sequence[Agent], shares: Sequence[float] | None = None) -> None:
+        """Change the agents and their shares; games under way go on against whoever has the same index now."""
+        if not opponents:
+            raise ValueError("opponents: must hold at least one agent")
+        for agent in opponents:
+            board = getattr(agent, "board", self.batch.board)
+            if board != self.batch.board:
+                raise ValueError(f"opponents: {agent!r} plays on board {board!r}, not on {self.batch.board!r}")
+        weights = np.ones(len(opponents)) if shares is None else np.asarray(shares, float)
+        usable = weights.shape == (len(opponents),) and np.isfinite(weights).all() and (weights >= 0).all()
+        if not usable or not weights.sum() > 0:
+            raise ValueError(f"shares={shares!r}: must be {len(opponents)} finite numbers >= 0, not all of them 0")
+        self.opponents = list(opponents)
+        self._kinds = np.array([builtin_kind(agent) for agent in opponents])
+        self._cumulative = np.cumsum(weights / weights.sum())
+        self._opponent %= len(self.opponents)
+
+    def reset(self, seed: int | Sequence[int] | np.ndarray | None = None) -> Step:
+        """Begin a game in every row, see `Batch.reset`, and let the opponents move until the learner is on turn."""
+        self.batch.reset(seed)
+        batch = self.batch
+        _seat_rows(
+            self._learner,
+            self._opponent,
+            self._length,
+            batch.states,
+            batch.seeds,
+            batch.episodes,
+            self._cumulative,
+        )
+        return self._advance(None)
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Take the learner's decisions, integers [n], and let the opponents move until it is on turn everywhere.
+
+        Raises:
+            IllegalActionError: an action is outside its mask, and no game has changed; or an opponent's is.
+            RuntimeError: there are no games yet.
+            TypeError: `actions` are not n integers.
+        """
+        return self._advance(self.batch.check_actions(self._all_rows, actions))
+
+    def look(self) -> Step:
+        """The pending decisions as they stand, with nothing done; the learner is on turn everywhere."""
+        turn = self.batch.look()
+        return self._step(turn.observations, turn.action_masks, np.zeros(self.num_games, np.bool_))
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Copies of all that the games and their players depend on, the opponents themselves apart."""
+        return {
+            **self.batch.snapshot(),
+            "learner": self._learner.copy(),
+            "opponent": self._opponent.copy(),
+            "length": self._length.copy(),
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> Step:
+        """Go on from a `snapshot` of games with the same settings."""
+        self.batch.restore(arrays)
+        self._learner[:] = arrays["learner"]
+        self._opponent[:] = arrays["opponent"]
+        self._length[:] = arrays["length"]
+        return self.look()
+
+    def _advance(self, actions: np.ndarray | None) -> Step:
+        """Take `actions` in all rows (nothing for None), then whatever the opponents choose."""
+        batch, n = self.batch, self.num_games
+        observations = np.empty((n, batch.observation_size), np.float32)
+        masks = np.empty((n, batch.num_actions), np.int8)
+        done = np.zeros(n, np.bool_)
+        rows = self._all_rows
+        while len(rows):
+            waiting = np.empty(len(rows), np.bool_)
+            run_shared(
+                _advance_rows,
+                len(rows),
+                batch.threads,
+                rows,
+                np.full(len(rows), _NO_ACTION) if actions is None else actions,
+                *batch.arrays,
+                self._learner,
+                self._opponent,
+                self._length,
+                self._last_learner,
+                self._last_opponent,
+                self._last_length,
+                self._kinds,
+                self._cumulative,
+                check_recall(self._recall),
+                observations,
+                masks,
+                done,
+                waiting,
+            )
+            rows = rows[waiting]
+            if len(rows):
+                actions = self._ask_opponents(rows)
+        return self._step(observations, masks, done)
+
+    def _ask_opponents(self, rows: np.ndarray) -> np.ndarray:
+        actions = np.empty(len(rows), np.int64)
+        choosers = self._opponent[rows, self.batch.states["seat"][rows]]
+        for index in np.unique(choosers):
+            mine = choosers == index
+            agent = self.opponents[index]
+            actions[mine] = ask(agent, self.batch.decisions(rows[mine], agent.recall))
+        try:
+            return self.batch.check_actions(rows, actions)
+        except IllegalActionError as error:
+            raise IllegalActionError(f"an opponent's choice: {error}") from None
+
+    def _step(self, seen: np.ndarray, masks: np.ndarray, done: np.ndarray) -> Step:
+        rows = np.flatnonzero(done)
+        final = self.batch.final_states[rows]
+        learner = self._last_learner[rows]
+        results = np.empty(len(rows), np.float32)
+        win_shares = np.empty(len(rows))
+        opponents = np.empty((len(rows), MAX_PLAYERS - 1), np.int64)
+        _settle(
+            final,
+            learner,
+            self._last_opponent[rows],
+            self._reward,
+            self._margin_weight,
+            results,
+            win_shares,
+            opponents,
+        )
+        rewards = np.zeros(self.num_games, np.float32)
+        rewards[rows] = results
+        views = observations(final, learner, self._recall) if len(rows) else np.empty((0, seen.shape[1]), np.float32)
+        ended = Ended(rows, views, results, win_shares, self._last_length[rows], opponents)
+        return Step(seen, masks, rewards, done, ended)
+
+
+_NO_ACTION = -1
+
+
+@kernel
+def _seat(row, learner, opponent, length, players, seed, episode, cumulative):
+    """Seat the learner and draw the opponents of the game that begins in `row`."""
+    length[row] = 0
+    learner[row] = (np.uint64(row) + episode) % np.uint64(players)
+    for seat in range(MAX_PLAYERS):
+        bits = deal.decision_seed(seed, episode, seat, _OPPONENT_STREAM)
+        uniform = (bits >> np.uint64(11)) * 2.0**-53
+        index = 0
+        while index < len(cumulative) - 1 and cumulative[index] <= uniform:
+            index += 1
+        opponent[row, seat] = index
+
+
+@kernel
+def _seat_rows(learner, opponent, length, states, seeds, episodes, cumulative):
+    for row in range(len(states)):
+        _seat(row, learner, opponent, length, states[row].players, seeds[row], episodes[row], cumulative)
+
+
+@shared_kernel
+def _advance_rows(
+    first,
+    last,
+    rows,
+    actions,
+    states,
+    decks,
+    seeds,
+    episodes,
+    final_states,
+    forfeited,
+    learner,
+    opponent,
+    length,
+    last_learner,
+    last_opponent,
+    last_length,
+    kinds,
+    cumulative,
+    recall,
+    observations,
+    masks,
+    done,
+    waiting,
+):
+    """Take an action in each of `rows`, and go on until the learner is on turn or an opponent must be asked."""
+    for index in range(first, last):
+        row = rows[index]
+        s = states[row]
+        mask = masks[row]
+        action = actions[index]
+        waiting[index] = False
+        while True:
+            if action != _NO_ACTION:
+                length[row] += s.seat == learner[row]
+                if play_row(row, action, states, decks, seeds, episodes, final_states, forfeited):
+                    done[row] = True
+                    last_learner[row] = learner[row]
+                    last_opponent[row] = opponent[row]
+                    last_length[row] = length[row]
+                    _seat(row, learner, opponent, length, s.players, seeds[row], episodes[row], cumulative)
+            if s.seat == learner[row]:
+                look_at(s, recall, observations[row], mask)
+                break
+            kind = kinds[opponent[row, s.seat]]
+            if kind == ASKED:
+                waiting[index] = True
+                break
+            game.legal_mask(s, mask)
+            seed = deal.decision_seed(seeds[row], episodes[row], s.seat, game.decisions_taken(s))
+            action = choose(kind, s, mask, seed)
+
+
+@kernel
+def _settle(final, learner, opponent, reward, margin_weight, results, win_shares, opponents):
+    """What the ended games `final` brought the learner; `opponent` is by seat, `opponents` clockwise from it."""
+    paid = np.empty(MAX_PLAYERS)
+    won = np.empty(MAX_PLAYERS, np.bool_)
+    for index in range(len(final)):
+        s = final[index]
+        seat = learner[index]
+        returns(s, reward, paid)
+        results[index] = paid[seat]
+        returns(s, MARGIN, paid)
+        results[index] += margin_weight * paid[seat]
+        count = game.winners(s, won)
+        win_shares[index] = won[seat] / count
+        opponents[index] = -1
+        for step in range(1, s.players):
+            opponents[index, step - 1] = opponent[index, (seat + step) % s.players]
