@@ -4,15 +4,12 @@ import numpy as np
 import torch
 
 from agents.checkpoint import load_checkpoint
+from agents.inference import from_network, infer
 from agents.network import BoardNetwork
 from isis_env._jit import kernel
 from isis_env.deal import random_bits
 from isis_env.observation import Recall
 from isis_env.policy import Analysis, Decisions, register
-
-# Matrix products may round differently for different batch sizes. Asking the network in chunks of one fixed size makes
-# a row's answer depend on that row alone.
-CHUNK = 128
 
 
 class NetworkAgent:
@@ -23,7 +20,9 @@ class NetworkAgent:
         recall: the recall it is given.
         sample: draw from the policy rather than take its most likely action.
         temperature: what the logits are divided by when sampling.
-        batch_invariant: answer every row the same whatever its neighbours, at some cost in small batches.
+        batch_invariant: answer every row the same, to the last bit, whatever its neighbours: by the kernel of
+            `agents.inference`, on the CPU, which takes its threads from torch. Otherwise torch is asked, on the
+            network's device; its matrix products may round differently for different batch sizes.
     """
 
     def __init__(
@@ -66,21 +65,10 @@ class NetworkAgent:
     def _ask(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logits float32[n, A] and values float32[n]."""
         if self.batch_invariant:
-            return ask_in_chunks(self.network, observations, CHUNK)
+            return infer(from_network(self.network), observations, torch.get_num_threads())
         device = self.network.value.weight.device
         logits, values = self.network(torch.from_numpy(observations).to(device))
         return logits.cpu().numpy(), values.cpu().numpy()
-
-
-@torch.inference_mode()
-def ask_in_chunks(network: BoardNetwork, observations: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-    """Logits float32[n, A] and values float32[n], each row's the same whatever the other rows are."""
-    n, size = observations.shape
-    padded = torch.zeros(-(-n // chunk) * chunk, size, device=network.value.weight.device)
-    padded[:n] = torch.from_numpy(observations)
-    answers = [network(part) for part in padded.split(chunk)]
-    logits, values = (torch.cat(parts)[:n].cpu().numpy() for parts in zip(*answers, strict=True))
-    return logits, values
 
 
 def load_network(path: str) -> BoardNetwork:

@@ -10,7 +10,8 @@ import numpy as np
 
 from agents.evaluation import form_index, load_weights
 from agents.expectimax import judge
-from agents.learned import ask_in_chunks, load_network
+from agents.inference import Weights, answer, from_network, new_scratch
+from agents.learned import load_network
 from agents.playout import GREEDY, RANDOM, play_out
 from agents.position import POSITION, best_cell, free_cells, place
 from agents.search import SearchAgent, run_rows
@@ -21,16 +22,12 @@ from isis_env._threads import shared_kernel
 from isis_env.config import MAX_PLAYERS, check_choice
 from isis_env.deal import random_bits
 from isis_env.game import FACE_SLOTS, NOTHING
-from isis_env.observation import FULL, observation_size, observe_all
+from isis_env.observation import CELL_PLANES, FULL, observe
 from isis_env.policy import Analysis, Decisions, register
 from isis_env.reward import REWARDS, WIN, returns
 
 EVALUATION = 2
 LEAVES = {"random": RANDOM, "greedy": GREEDY, "evaluation": EVALUATION}
-
-# How many games ask the network together, and in chunks of what size: see `agents.learned.CHUNK`.
-TREES_AT_A_TIME = 128
-CHUNK = 16
 
 
 @register("mcts")
@@ -77,19 +74,19 @@ class Mcts(SearchAgent):
         self.seconds = seconds
         self.reuse = reuse
         self._kept: dict[tuple[int, int], tuple[Tree, np.ndarray]] = {}  # by game and seat: tree and its position
-        self._network = None
+        self._network: Weights | None = None
         if network:
             if leaf != "greedy" or reward != "win" or seconds or reuse:
                 raise ValueError(f"network={network!r}: must not come with leaf, reward, seconds or reuse")
-            self._network = load_network(network)
-            self.board = self._network.board
+            loaded = load_network(network)
+            self._network = from_network(loaded)
+            self.board = loaded.board
         self.weights, self.spread = load_weights()
 
     def _search(self, positions: np.ndarray, decisions: Decisions, analysis: Analysis) -> None:
         if self._network is not None:
-            for first in range(0, len(positions), TREES_AT_A_TIME):
-                rows = slice(first, first + TREES_AT_A_TIME)
-                self._search_with_network(positions[rows], analysis[rows])
+            settings = self.simulations, self.c, self._network
+            run_rows(search_rows_with_network, len(positions), positions, *settings, *_arrays(analysis))
         elif self.seconds or self.reuse:
             for row in range(len(positions)):
                 one = slice(row, row + 1)
@@ -114,29 +111,6 @@ class Mcts(SearchAgent):
         report(tree, *_arrays(analysis))
         if self.reuse:
             self._kept[memory] = tree, position.copy()
-
-    def _search_with_network(self, positions: np.ndarray, analysis: Analysis) -> None:
-        """Grow a tree per row, all by one simulation at a time: the network is asked for many leaves at once."""
-        assert self._network is not None
-        n = len(positions)
-        trees = [new_tree(self.simulations) for _ in range(n)]
-        for tree in trees:
-            clear(tree)
-        leaves = np.empty(n, POSITION)
-        paths = np.empty((n, MAX_PATH, 2), np.int64)
-        lengths = np.empty(n, np.int64)
-        seen = np.empty((n, observation_size(self._network.board)), np.float32)
-        for _ in range(self.simulations):
-            for row, tree in enumerate(trees):
-                lengths[row] = descend_to_leaf(
-                    tree, positions[row : row + 1], leaves[row : row + 1], self.c, paths[row]
-                )
-            observe_all(leaves, leaves["seat"], FULL, seen)
-            logits, values = ask_in_chunks(self._network, seen, CHUNK)
-            for row, tree in enumerate(trees):
-                take_answer(tree, leaves[row : row + 1], paths[row], lengths[row], logits[row], values[row])
-        for row, tree in enumerate(trees):
-            report(tree, *_arrays(analysis[row : row + 1]))
 
     def _settings(self) -> tuple:
         kind = REWARDS[self.reward]
@@ -198,31 +172,52 @@ def simulate(tree, position, seed, begin, count, leaf, c, temperature, kind, wei
 
 
 @kernel
-def descend_to_leaf(tree, position, leaf, c, path):
-    """`descend` from `position` (`POSITION[1]`), the position that it ends at written to `leaf`."""
-    leaf[0] = position[0]
-    return descend(tree, leaf[0], c, 0.0, path)
+def search_rows_with_network(first, last, positions, simulations, c, network, values, action_values, probabilities):
+    """`search_rows` with the priors and values of a network, given as `agents.inference.Weights`."""
+    tree = new_tree(simulations)
+    work = np.empty(1, POSITION)
+    path = np.empty((MAX_PATH, 2), np.int64)
+    value = np.empty(MAX_PLAYERS)
+    cells = len(network.neighbours)
+    observation = np.empty(CELL_PLANES * cells + len(network.game_in), np.float32)
+    logits = np.empty(cells + 1, np.float32)
+    scratch = new_scratch(network)
+    for row in range(first, last):
+        clear(tree)
+        for _ in range(simulations):
+            work[0] = positions[row]
+            p = work[0]
+            length = descend(tree, p, c, 0.0, path)
+            if game.is_over(p):
+                returns(p, WIN, value)
+            else:
+                observe(p, p.seat, FULL, observation)
+                own = answer(network, observation, scratch, logits)
+                _share_value(p, own, value)
+                _set_priors(tree, tree.child[path[length - 1, 0]], logits)
+            back_up(tree, path, length, value)
+        one = slice(row, row + 1)
+        report(tree, values[one], action_values[one], probabilities[one])
 
 
 @kernel
-def take_answer(tree, leaf, path, length, logits, value):
-    """Give the node just added the network's policy, and back its value up: the seat's own, the others' loss shared.
+def _share_value(p, own, value):
+    """Write every seat's value: that of the seat on turn its own, the others' loss shared.
 
-    The value is of the return trained on, a win and a little for the margin, and is cut to [-1, 1].
+    The network's value is of the return trained on, a win and a little for the margin, and is cut to [-1, 1].
     """
-    p = leaf[0]
-    values = np.zeros(MAX_PLAYERS)
-    if game.is_over(p):
-        returns(p, WIN, values)
-    else:
-        own = min(1.0, max(-1.0, float(value)))
-        values[: p.players] = -own / (p.players - 1)
-        values[p.seat] = own
-        node = tree.child[path[length - 1, 0]]
-        first, last = tree.first[node], tree.first[node] + tree.edges[node]
-        priors = tree.prior[first:last]
-        for edge in range(first, last):
-            tree.prior[edge] = logits[tree.action[edge]]
-        priors[:] = np.exp(priors - np.max(priors))
-        priors /= np.sum(priors)
-    back_up(tree, path, length, values)
+    own = min(1.0, max(-1.0, own))
+    value[:] = 0.0
+    value[: p.players] = -own / (p.players - 1)
+    value[p.seat] = own
+
+
+@kernel
+def _set_priors(tree, node, logits):
+    """Give a node just added the policy: a softmax over its actions."""
+    first, last = tree.first[node], tree.first[node] + tree.edges[node]
+    priors = tree.prior[first:last]
+    for edge in range(first, last):
+        tree.prior[edge] = logits[tree.action[edge]]
+    priors[:] = np.exp(priors - np.max(priors))
+    priors /= np.sum(priors)

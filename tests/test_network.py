@@ -17,10 +17,10 @@ from isis_env.observation import observations
 from train.policy import BoardPolicy
 
 
-def network(board="standard", seed=0) -> BoardNetwork:
+def network(board="standard", seed=0, **size) -> BoardNetwork:
     """Untrained, but with last layers large enough that its answers differ from cell to cell."""
     torch.manual_seed(seed)
-    net = BoardNetwork(board)
+    net = BoardNetwork(board, **size)
     for head in (net.placement, net.draw, net.value):
         torch.nn.init.normal_(head.weight)
     return net.eval()
