@@ -13,12 +13,11 @@ import numpy as np
 from agents.network import BoardNetwork
 from agents.product import product
 from isis_env._jit import kernel
-from isis_env._threads import run_in_slices
+from isis_env._threads import run_shared, shared_kernel
 from isis_env.config import BOARDS, NEIGHBOURS
 from isis_env.observation import CELL_PLANES
 
-# With fewer rows a second thread gains nothing: handing them over costs as much as answering some.
-MIN_ROWS_PER_THREAD = 16
+MIN_ROWS = 2  # that are worth handing over to a second thread
 
 _ZERO = np.float32(0.0)
 
@@ -141,11 +140,11 @@ def infer(weights: Weights, observations: np.ndarray, threads: int = 1) -> tuple
         raise ValueError(f"observations of shape {observations.shape}: must be [n, {size}] for this network")
     n = len(observations)
     logits, values = np.empty((n, cells + 1), np.float32), np.empty(n, np.float32)
-    run_in_slices(_answer_rows, n, threads, weights, observations, logits, values, min_rows=MIN_ROWS_PER_THREAD)
+    run_shared(_answer_rows, n, threads, weights, observations, logits, values, min_rows=MIN_ROWS)
     return logits, values
 
 
-@kernel
+@shared_kernel
 def _answer_rows(first, last, weights, observations, logits, values):
     scratch = new_scratch(weights)
     for row in range(first, last):

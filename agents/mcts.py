@@ -171,7 +171,7 @@ def simulate(tree, position, seed, begin, count, leaf, c, temperature, kind, wei
         back_up(tree, path, length, value)
 
 
-@kernel
+@shared_kernel
 def search_rows_with_network(first, last, positions, simulations, c, network, values, action_values, probabilities):
     """`search_rows` with the priors and values of a network, given as `agents.inference.Weights`."""
     tree = new_tree(simulations)

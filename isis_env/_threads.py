@@ -259,20 +259,25 @@ def _add(typingctx, array, index, value):
 
 @intrinsic
 def _borrowed(typingctx, arguments):
-    """The tuple `arguments` with arrays that nobody counts references to.
+    """The tuple `arguments`, its arrays such that nobody counts references to them.
 
     Every slice of an array counts one more for a while, in one place for all threads: they would spend most of their
     time in fetching it from each other.
     """
 
     def codegen(context, builder, signature, args):
-        packed = args[0]
-        for index, kind in enumerate(signature.args[0]):
+        def borrow(kind, value):
             if isinstance(kind, types.Array):
-                array = context.make_array(kind)(context, builder, builder.extract_value(packed, index))
+                array = context.make_array(kind)(context, builder, value)
                 array.meminfo = cgutils.get_null_value(array.meminfo.type)
-                packed = builder.insert_value(packed, array._getvalue(), index)
-        return packed
+                return array._getvalue()
+            if isinstance(kind, types.BaseTuple):
+                for index, part in enumerate(kind):
+                    found = borrow(part, builder.extract_value(value, index))
+                    value = builder.insert_value(value, found, index)
+            return value
+
+        return borrow(signature.args[0], args[0])
 
     return arguments(arguments), codegen
 

@@ -11,7 +11,7 @@ import torch
 from conftest import ALL_FORMS, form_id
 from test_network import decisions, network, some_observations
 
-from agents.inference import MIN_ROWS_PER_THREAD, from_network, infer
+from agents.inference import MIN_ROWS, from_network, infer
 from agents.learned import NetworkAgent
 from agents.network import BoardNetwork
 from agents.product import COLUMNS, ROWS, product
@@ -49,7 +49,7 @@ def test_it_answers_as_torch_does(form, channels, rounds):
 
 def test_a_row_is_answered_the_same_to_the_bit_alone_among_others_and_on_threads():
     weights = from_network(network())
-    seen = decisions(20 * MIN_ROWS_PER_THREAD).observations
+    seen = decisions(200 * MIN_ROWS).observations
     logits, values = infer(weights, seen)
     for threads in (2, 3, 8):
         for found, expected in zip(infer(weights, seen, threads), (logits, values), strict=True):
