@@ -177,7 +177,7 @@ class Batch:
 
     def look(self) -> Turn:
         """The pending decisions of all games as they stand, with nothing done and no rewards."""
-        self._require_reset()
+        self.require_reset()
         turn = self._new_turn(self.num_games)
         turn.rewards[:], turn.done[:] = 0.0, False
         looked = (turn.observations, turn.action_masks, turn.seats)
@@ -186,7 +186,7 @@ class Batch:
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Copies of all that the games depend on, as plain arrays; `restore` plays on identically. Tells the deals."""
-        self._require_reset()
+        self.require_reset()
         return {
             "states": self.states.view(np.uint8).reshape(self.num_games, -1).copy(),
             "decks": self._decks.copy(),
@@ -227,8 +227,11 @@ class Batch:
         Raises:
             IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
         """
+        self.require_reset()
         rows = self._check_rows(rows)
-        actions = self.check_actions(rows, actions)
+        actions = self.as_actions(rows, actions)
+        if not self._lose:
+            self.check_legal(rows, actions)
         turn = self._new_turn(len(rows)) if out is None else self._check_out(out, len(rows))
         self._run(_step_rows, rows, *self.arrays, actions, self._recall, self._reward, *turn)
         return turn
@@ -238,37 +241,31 @@ class Batch:
         """All that kernels such as `play_row` change: states, decks, seeds, episodes, final states, forfeited."""
         return self.states, self._decks, self.seeds, self.episodes, self.final_states, self.forfeited
 
-    def check_actions(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """`actions` as int64[m], one per row of `rows` (int64[m]).
-
-        Raises:
-            IllegalActionError: one is outside its mask and `illegal="raise"`.
-            RuntimeError: there are no games yet.
-            TypeError: they are not m integers.
-        """
-        self._require_reset()
+    def as_actions(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """`actions` as int64[m], one per row of `rows` (int64[m]), or a TypeError where they are not m integers."""
         actions = np.asarray(actions)
         if actions.shape != rows.shape or actions.dtype.kind not in "iu":
             raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
-        actions = actions.astype(np.int64, copy=False)
+        return actions.astype(np.int64, copy=False)
+
+    def check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
+        """Raise an IllegalActionError if one of the `actions` (int64[m]) of `rows` (int64[m]) is outside its mask."""
         legal = self._legal[: len(rows)]
-        if not self._lose:
-            self._run(_check, rows, self.states, actions, legal)
-        if not self._lose and not legal.all():
+        self._run(_check, rows, self.states, actions, legal)
+        if not legal.all():
             index = int(legal.argmin())
             state = self.states[rows[index]]
             raise IllegalActionError(
                 f"row {rows[index]}: action {actions[index]} of seat {state.seat} is illegal; "
                 f"legal are {game.legal_actions(state)}"
             )
-        return actions
 
     def decisions(self, rows: np.ndarray | None = None, recall: Recall = "full") -> Decisions:
         """The pending decisions of some rows (int[m], all by default), as an agent under `recall` is to be given them.
 
         `games` are the row numbers.
         """
-        self._require_reset()
+        self.require_reset()
         rows = self._check_rows(rows)
         m = len(rows)
         decisions = Decisions(
@@ -336,7 +333,8 @@ class Batch:
             ((m,), np.bool_),
         ]
 
-    def _require_reset(self) -> None:
+    def require_reset(self) -> None:
+        """Raise a RuntimeError if there are no games yet."""
         if not self._has_reset:
             raise RuntimeError("this batch has no games yet: call reset() first")
 

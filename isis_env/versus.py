@@ -17,8 +17,8 @@ from isis_env.batch import Batch, look_at, play_row
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.game import IllegalActionError
 from isis_env.observation import Recall, check_recall, observations
-from isis_env.policy import ASKED, Agent, ask, builtin_kind, choose
-from isis_env.reward import MARGIN, REWARDS, returns
+from isis_env.policy import ASKED, Agent, ask, builtin_kind, choose, make_agent
+from isis_env.reward import MARGIN, REWARDS, forfeit, returns
 
 _OPPONENT_STREAM = 0x0990  # sets the choice of opponents apart from the deals of the same seeds
 
@@ -28,9 +28,10 @@ class Ended(NamedTuple):
 
     Attributes:
         rows: int64[k], whose they are, in ascending order.
-        observations: float32[k, L], the learner's view of the full board.
+        observations: float32[k, L], the learner's view of the end.
         returns: float32[k], its whole return, the margin's part included.
-        win_shares: float64[k], 1/w where it is one of w winners, else 0.
+        win_shares: float64[k], 1/w where it is one of w winners, else 0; all but the offender win a game that an
+            illegal action has ended.
         lengths: int64[k], its decisions.
         opponents: int64[k, 3], the index of the agent on every other seat, clockwise from the learner; -1 beyond them.
     """
@@ -67,9 +68,11 @@ class Versus:
     Args:
         config: one setting for all games, or one per game, all on one board.
         num_games: number of games, where `config` is a single one.
-        opponents: the agents that the other seats are drawn from, anew for every seat and episode.
+        opponents: the agents that the other seats are drawn from, anew for every seat and episode; an agent's spec
+            stands for the agent.
         shares: how often each is drawn, relative to their sum; equally by default.
         recall, reward, threads: as in `isis_env.batch.Batch`.
+        illegal: likewise, for the learner; an opponent's illegal action is always an error.
         margin_weight: the learner's return is the reward's plus this much per point of margin.
     """
 
@@ -78,16 +81,18 @@ class Versus:
         config: GameConfig | Sequence[GameConfig],
         num_games: int | None = None,
         *,
-        opponents: Sequence[Agent],
+        opponents: Sequence[Agent | str],
         shares: Sequence[float] | None = None,
         recall: Recall = "full",
         reward: str = "win",
+        illegal: str = "raise",
         margin_weight: float = 0.0,
         threads: int | None = None,
     ) -> None:
-        self.batch = Batch(config, num_games, recall=recall, reward=reward, threads=threads)
+        self.batch = Batch(config, num_games, recall=recall, reward=reward, illegal=illegal, threads=threads)
         n = self.num_games = self.batch.num_games
         self._recall = recall
+        self._illegal = illegal
         self._reward = REWARDS[reward]
         self._margin_weight = float(margin_weight)
         self._learner = np.zeros(n, np.int64)  # the learner's seat
@@ -99,22 +104,23 @@ class Versus:
         self._all_rows = np.arange(n)
         self.set_opponents(opponents, shares)
 
-    def set_opponents(self, opponents: Sequence[Agent], shares: Sequence[float] | None = None) -> None:
+    def set_opponents(self, opponents: Sequence[Agent | str], shares: Sequence[float] | None = None) -> None:
         """Change the agents and their shares; games under way go on against whoever has the same index now."""
-        if not opponents:
-            raise ValueError("opponents: must hold at least one agent")
-        for agent in opponents:
+        if isinstance(opponents, str) or not opponents:
+            raise ValueError(f"opponents={opponents!r}: must be a sequence of at least one agent")
+        agents = [make_agent(agent) if isinstance(agent, str) else agent for agent in opponents]
+        for agent in agents:
             board = getattr(agent, "board", self.batch.board)
             if board != self.batch.board:
                 raise ValueError(f"opponents: {agent!r} plays on board {board!r}, not on {self.batch.board!r}")
-        weights = np.ones(len(opponents)) if shares is None else np.asarray(shares, float)
-        usable = weights.shape == (len(opponents),) and np.isfinite(weights).all() and (weights >= 0).all()
+        weights = np.ones(len(agents)) if shares is None else np.asarray(shares, float)
+        usable = weights.shape == (len(agents),) and np.isfinite(weights).all() and (weights >= 0).all()
         if not usable or not weights.sum() > 0:
-            raise ValueError(f"shares={shares!r}: must be {len(opponents)} finite numbers >= 0, not all of them 0")
-        self.opponents = list(opponents)
-        self._kinds = np.array([builtin_kind(agent) for agent in opponents])
+            raise ValueError(f"shares={shares!r}: must be {len(agents)} finite numbers >= 0, not all of them 0")
+        self.opponents = agents
+        self._kinds = np.array([builtin_kind(agent) for agent in agents])
         self._cumulative = np.cumsum(weights / weights.sum())
-        self._opponent %= len(self.opponents)
+        self._opponent %= len(agents)
 
     def reset(self, seed: int | Sequence[int] | np.ndarray | None = None) -> Step:
         """Begin a game in every row, see `Batch.reset`, and let the opponents move until the learner is on turn."""
@@ -139,7 +145,11 @@ class Versus:
             RuntimeError: there are no games yet.
             TypeError: `actions` are not n integers.
         """
-        return self._advance(self.batch.check_actions(self._all_rows, actions))
+        self.batch.require_reset()
+        actions = self.batch.as_actions(self._all_rows, actions)
+        if self._illegal == "raise":
+            self.batch.check_legal(self._all_rows, actions)
+        return self._advance(actions)
 
     def look(self) -> Step:
         """The pending decisions as they stand, with nothing done; the learner is on turn everywhere."""
@@ -177,7 +187,8 @@ class Versus:
                 len(rows),
                 batch.threads,
                 rows,
-                np.full(len(rows), _NO_ACTION) if actions is None else actions,
+                rows if actions is None else actions,
+                actions is not None,
                 *batch.arrays,
                 self._learner,
                 self._opponent,
@@ -206,9 +217,10 @@ class Versus:
             agent = self.opponents[index]
             actions[mine] = ask(agent, self.batch.decisions(rows[mine], agent.recall))
         try:
-            return self.batch.check_actions(rows, actions)
+            self.batch.check_legal(rows, actions)
         except IllegalActionError as error:
             raise IllegalActionError(f"an opponent's choice: {error}") from None
+        return actions
 
     def _step(self, seen: np.ndarray, masks: np.ndarray, done: np.ndarray) -> Step:
         rows = np.flatnonzero(done)
@@ -219,6 +231,7 @@ class Versus:
         opponents = np.empty((len(rows), MAX_PLAYERS - 1), np.int64)
         _settle(
             final,
+            self.batch.forfeited[rows],
             learner,
             self._last_opponent[rows],
             self._reward,
@@ -232,9 +245,6 @@ class Versus:
         views = observations(final, learner, self._recall) if len(rows) else np.empty((0, seen.shape[1]), np.float32)
         ended = Ended(rows, views, results, win_shares, self._last_length[rows], opponents)
         return Step(seen, masks, rewards, done, ended)
-
-
-_NO_ACTION = -1
 
 
 @kernel
@@ -263,6 +273,7 @@ def _advance_rows(
     last,
     rows,
     actions,
+    acting,
     states,
     decks,
     seeds,
@@ -283,15 +294,16 @@ def _advance_rows(
     done,
     waiting,
 ):
-    """Take an action in each of `rows`, and go on until the learner is on turn or an opponent must be asked."""
+    """Take an action in each of `rows`, if `acting`, and go on until the learner is on turn or one must be asked."""
     for index in range(first, last):
         row = rows[index]
         s = states[row]
         mask = masks[row]
         action = actions[index]
         waiting[index] = False
+        chosen = acting
         while True:
-            if action != _NO_ACTION:
+            if chosen:
                 length[row] += s.seat == learner[row]
                 if play_row(row, action, states, decks, seeds, episodes, final_states, forfeited):
                     done[row] = True
@@ -309,22 +321,28 @@ def _advance_rows(
             game.legal_mask(s, mask)
             seed = deal.decision_seed(seeds[row], episodes[row], s.seat, game.decisions_taken(s))
             action = choose(kind, s, mask, seed)
+            chosen = True
 
 
 @kernel
-def _settle(final, learner, opponent, reward, margin_weight, results, win_shares, opponents):
+def _settle(final, forfeited, learner, opponent, reward, margin_weight, results, win_shares, opponents):
     """What the ended games `final` brought the learner; `opponent` is by seat, `opponents` clockwise from it."""
-    paid = np.empty(MAX_PLAYERS)
+    paid, margins = np.empty(MAX_PLAYERS), np.empty(MAX_PLAYERS)
     won = np.empty(MAX_PLAYERS, np.bool_)
     for index in range(len(final)):
         s = final[index]
         seat = learner[index]
-        returns(s, reward, paid)
+        if forfeited[index]:
+            forfeit(s, reward, paid)
+            forfeit(s, MARGIN, margins)
+            win_shares[index] = 0.0 if s.seat == seat else 1 / (s.players - 1)
+        else:
+            returns(s, reward, paid)
+            returns(s, MARGIN, margins)
+            count = game.winners(s, won)
+            win_shares[index] = won[seat] / count
         results[index] = paid[seat]
-        returns(s, MARGIN, paid)
-        results[index] += margin_weight * paid[seat]
-        count = game.winners(s, won)
-        win_shares[index] = won[seat] / count
+        results[index] += margin_weight * margins[seat]
         opponents[index] = -1
         for step in range(1, s.players):
             opponents[index, step - 1] = opponent[index, (seat + step) % s.players]
