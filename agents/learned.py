@@ -20,9 +20,9 @@ class NetworkAgent:
         recall: the recall it is given.
         sample: draw from the policy rather than take its most likely action.
         temperature: what the logits are divided by when sampling.
-        batch_invariant: answer every row the same, to the last bit, whatever its neighbours: by the kernel of
-            `agents.inference`, on the CPU, which takes its threads from torch. Otherwise torch is asked, on the
-            network's device; its matrix products may round differently for different batch sizes.
+        batch_invariant: answer every row the same, to the last bit, whatever its neighbours: by `agents.inference`, on
+            the CPU, which takes its threads from torch. Otherwise a network on another device is asked there, by torch,
+            whose matrix products may round differently for different batch sizes.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class NetworkAgent:
     @torch.inference_mode()
     def _ask(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logits float32[n, A] and values float32[n]."""
-        if self.batch_invariant:
-            return infer(from_network(self.network), observations, torch.get_num_threads())
         device = self.network.value.weight.device
+        if self.batch_invariant or device.type == "cpu":
+            return infer(from_network(self.network), observations, torch.get_num_threads())
         logits, values = self.network(torch.from_numpy(observations).to(device))
         return logits.cpu().numpy(), values.cpu().numpy()
 

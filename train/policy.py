@@ -10,6 +10,7 @@ from sb3_contrib.common.maskable.distributions import MaskableDistribution
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from torch.nn import functional as F
 
+from agents.inference import from_network, infer
 from agents.network import BoardNetwork
 
 _OUT_OF_REACH = torch.finfo(torch.float32).min
@@ -17,6 +18,9 @@ _OUT_OF_REACH = torch.finfo(torch.float32).min
 
 class BoardPolicy(MaskableActorCriticPolicy):
     """`BoardNetwork` under SB3's interface: flat observations, one discrete action, masks where they are given.
+
+    Where no gradient is wanted, on the CPU, the network is asked by way of `agents.inference`, several times faster than
+    by torch.
 
     Log-probabilities and entropy are computed from the masked logits directly, which is several times faster than
     through `torch.distributions` and holds for logits of any finite size.
@@ -48,7 +52,7 @@ class BoardPolicy(MaskableActorCriticPolicy):
         self, obs: torch.Tensor, deterministic: bool = False, action_masks: np.ndarray | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Actions int64[n], values [n, 1] and log-probabilities [n]."""
-        logits, values = self.network(obs)
+        logits, values = self._ask(obs)
         log_probs = _log_probabilities(logits, action_masks)
         if deterministic:
             actions = log_probs.argmax(dim=1)
@@ -69,14 +73,21 @@ class BoardPolicy(MaskableActorCriticPolicy):
 
     def predict_values(self, obs: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         """Values [n, 1]."""
-        return self.network(obs)[1].unsqueeze(1)
+        return self._ask(obs)[1].unsqueeze(1)
 
     def get_distribution(self, obs: torch.Tensor, action_masks: np.ndarray | None = None) -> MaskableDistribution:  # type: ignore[override]
         """The distribution that `predict` draws from."""
-        distribution = self.action_dist.proba_distribution(action_logits=self.network(obs)[0])
+        distribution = self.action_dist.proba_distribution(action_logits=self._ask(obs)[0])
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return distribution
+
+    def _ask(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [n, A] and values [n]."""
+        if torch.is_grad_enabled() or obs.device.type != "cpu":
+            return self.network(obs)
+        logits, values = infer(from_network(self.network), obs.numpy(), torch.get_num_threads())
+        return torch.from_numpy(logits), torch.from_numpy(values)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return {**super()._get_constructor_parameters(), **self._network_arguments}
