@@ -9,11 +9,11 @@ from conftest import ALL_FORMS, form_id, random_game, replay
 from gymnasium import spaces
 
 from agents.learned import NetworkAgent
-from agents.network import BoardNetwork
+from agents.network import ROWS_AT_A_TIME, BoardNetwork
 from isis_env import symmetry
 from isis_env.batch import Batch
-from isis_env.config import GameConfig
-from isis_env.observation import observations
+from isis_env.config import BOARDS, GameConfig
+from isis_env.observation import CELL_PLANES, observation_size, observations
 from train.policy import BoardPolicy
 
 
@@ -48,6 +48,50 @@ def test_the_network_commutes_with_the_eight_symmetries(form):
             mapped_logits, mapped_values = (out.numpy() for out in net(torch.from_numpy(after)))
             assert np.abs(symmetry.apply_to_mask(logits, k, form.board) - mapped_logits).max() < 1e-5
             assert np.abs(values - mapped_values).max() < 1e-5
+
+
+def by_definition(net: BoardNetwork, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the network is to answer, from its weights alone and in the plainest way."""
+    side = BOARDS[net.board].side
+    cells = [(row, column) for row in range(side) for column in range(side)]
+    near = [[float(abs(r - i) + abs(c - j) == 1) for i, j in cells] for r, c in cells]
+    adjacency = torch.tensor(near, dtype=observations.dtype)
+    planes, game = observations.split([CELL_PLANES * net.cells, observations.shape[1] - CELL_PLANES * net.cells], 1)
+    x = torch.relu(net.cell_in(planes.unflatten(1, (CELL_PLANES, -1)).mT) + net.game_in(game)[:, None])
+    for mix in net.rounds:
+        x = x + torch.relu(mix.own(x) + mix.neighbours(adjacency @ x) + mix.board(x.mean(1, keepdim=True)))
+    summary = torch.relu(net.summary(torch.cat([x.mean(1), game], 1)))
+    placement = net.placement(torch.relu(net.placement_in(x)))[..., 0]
+    return torch.cat([placement, net.draw(summary)], 1), net.value(summary)[:, 0]
+
+
+@pytest.mark.parametrize("board", list(BOARDS))
+@pytest.mark.parametrize("n", [1, ROWS_AT_A_TIME + 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_answers_and_gradients_are_those_of_the_definition(board, n, dtype):
+    some = torch.from_numpy(some_observations(GameConfig(board), n))
+    net, exact = network(board).to(dtype), network(board).double()
+    answers, expected = net(some.to(dtype)), by_definition(exact, some.double())
+
+    def compare(found, other):
+        assert (found - other).abs().max() <= 1000 * torch.finfo(dtype).eps * other.abs().max()
+
+    for answer, other in zip(answers, expected, strict=True):
+        compare(answer, other)
+        weight = torch.randn(other.shape, dtype=torch.float64)
+        gradients = [
+            torch.autograd.grad((y * weight).sum(), list(model.parameters()), retain_graph=True, allow_unused=True)
+            for model, y in ((net, answer), (exact, other))
+        ]
+        for gradient, its_other in zip(*gradients, strict=True):
+            assert (gradient is None) == (its_other is None)
+            if gradient is not None:
+                compare(gradient, its_other)
+
+
+def test_no_rows_no_answers():
+    logits, values = network()(torch.empty(0, observation_size("standard")))
+    assert (logits.shape, values.shape) == ((0, 37), (0,))
 
 
 def decisions(n=1000, seed=0, players=3):

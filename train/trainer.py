@@ -6,11 +6,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
@@ -82,6 +82,42 @@ def run(config: TrainConfig, folder: Path, progress: bool) -> Path:
 
 
 def _run(config: TrainConfig, folder: Path, progress: bool) -> Path:
+    setup = set_up(config)
+    saved = list_checkpoints(folder)
+    update = state.restore(saved[-1], config, setup.model, setup.env, setup.pool) if saved else 0
+    with _interruption() as interrupted:
+        learn(config, folder, setup, update, interrupted, progress)
+    results = evaluate_policy(config, setup.network, setup.rivals, config.evaluation.games, progress)
+    flat = [result for found in results.values() for result in found]
+    for result in flat:
+        print_table(result)
+    write_json(flat, folder / EVALUATION_FILE)
+    write_report(folder)
+    return folder
+
+
+class Setup(NamedTuple):
+    """What a run consists of.
+
+    Attributes:
+        env: the games.
+        model: the learner.
+        network: the network that it trains.
+        pool: whom it plays against.
+        rivals: whom it is measured against, by spec.
+        episodes: what happens in the games of the update under way; the learner's callback.
+    """
+
+    env: IsisOsirisVecEnv
+    model: MaskablePPO
+    network: BoardNetwork
+    pool: OpponentPool
+    rivals: dict[str, Agent]
+    episodes: EpisodeStatistics
+
+
+def set_up(config: TrainConfig) -> Setup:
+    """A run before its first step."""
     baselines, rivals = named_agents(config)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
@@ -100,14 +136,28 @@ def _run(config: TrainConfig, folder: Path, progress: bool) -> Path:
     pool.seat(env)
     env.seed(config.seed * config.ppo.games)  # no two seeds share a deal
     episodes = EpisodeStatistics(pool.kind)
-    _, callback = model._setup_learn(config.steps, episodes)
-    saved = list_checkpoints(folder)
-    update = state.restore(saved[-1], config, model, env, pool) if saved else 0
+    model._setup_learn(config.steps, episodes)
+    return Setup(env, model, network, pool, rivals, episodes)
 
+
+def learn(
+    config: TrainConfig,
+    folder: Path,
+    setup: Setup,
+    update: int = 0,
+    interrupted: Collection[int] = (),
+    progress: bool = False,
+) -> None:
+    """Go on from `update` until `config.steps`, and write metrics and checkpoints to `folder`.
+
+    Raises:
+        Interrupted: `interrupted` was no longer empty after an update; all is saved.
+        TrainingError: as in `run`.
+    """
+    env, model, network, pool, rivals, episodes = setup
     owed = False  # a checkpoint that is due but could not be written yet
     with (
         Metrics(folder, pool.kinds, [*rivals], last_step=model.num_timesteps) as metrics,
-        _interruption() as interrupted,
         tqdm(
             total=config.steps, initial=model.num_timesteps, unit="step", unit_scale=True, disable=not progress
         ) as bar,
@@ -117,7 +167,7 @@ def _run(config: TrainConfig, folder: Path, progress: bool) -> Path:
             before, begun = model.num_timesteps, time.perf_counter()
             model._update_current_progress_remaining(before, config.steps)
             model.ent_coef = _linear(config.ppo.entropy, config.ppo.final_entropy, model._current_progress_remaining)
-            model.collect_rollouts(env, callback, model.rollout_buffer, config.ppo.steps_per_update)
+            model.collect_rollouts(env, episodes, model.rollout_buffer, config.ppo.steps_per_update)
             model.train()
             update += 1
             step = model.num_timesteps
@@ -153,13 +203,6 @@ def _run(config: TrainConfig, folder: Path, progress: bool) -> Path:
                 raise Interrupted(f"stopped at step {step}; go on with: python -m train --resume {folder}")
     if owed:
         raise TrainingError(f"the last checkpoint could not be written; {_last_good(folder)}")
-    results = evaluate_policy(config, network, rivals, config.evaluation.games, progress)
-    flat = [result for found in results.values() for result in found]
-    for result in flat:
-        print_table(result)
-    write_json(flat, folder / EVALUATION_FILE)
-    write_report(folder)
-    return folder
 
 
 def make_learner(config: TrainConfig, env: IsisOsirisVecEnv) -> MaskablePPO:
