@@ -18,8 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from isis_env._jit import kernel
-from isis_env._threads import available_cores, run_in_slices
+from isis_env._threads import available_cores, run_shared, shared_kernel
 from isis_env.batch import Batch, Turn
 from isis_env.config import GameConfig
 from isis_env.deal import random_below
@@ -71,11 +70,11 @@ class Ours:
     def choose(self, seeds: np.ndarray) -> np.ndarray:
         """A random legal action per game, int64[n]; `seeds` uint64[n]."""
         games, threads = self.batch.num_games, self.batch.threads
-        run_in_slices(_choose_rows, games, threads, self.turn.action_masks, seeds, self._actions)
+        run_shared(_choose_rows, games, threads, self.turn.action_masks, seeds, self._actions)
         return self._actions
 
 
-@kernel
+@shared_kernel
 def _choose_rows(first, last, masks, seeds, actions):
     """The n-th legal action, n uniform; without branches that could only be guessed, as in `isis_env.policy`."""
     for row in range(first, last):
