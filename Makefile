@@ -24,10 +24,13 @@ bench: $(READY)
 	-$(MAKE) $(PEERS)/.ready
 	$(BIN)/python -m tests.benchmarks
 
-# What `bench` compares with and the project itself does not need; where it cannot be had, `bench` goes on without it.
+# What `bench` compares with and the project itself does not need. What cannot be had is tried again the next time;
+# `bench` goes on without it.
 $(PEERS)/.ready: $(READY) constraints.txt
 	test -x $(PEERS)/bin/python || $(BIN)/python -m venv $(PEERS)
-	$(PEERS)/bin/pip install --quiet --constraint constraints.txt --only-binary open_spiel 'open_spiel>=1.5'
+	$(PEERS)/bin/pip install --quiet --constraint constraints.txt --only-binary open_spiel 'open_spiel>=1.5'; \
+	open_spiel=$$?; \
+	$(PEERS)/bin/pip install --quiet --constraint constraints.txt 'pgx>=2.6' jax && exit $$open_spiel
 	touch $@
 
 results: $(READY)

@@ -3,39 +3,56 @@
 Every workload runs several times, ours and the peer's by turns, and the medians are compared: absolute times depend on
 the machine, ratios in one run much less. Workloads:
 
+- Start-up: a new process that imports `isis_env`, and one that also takes a step (see `starting.py`).
 - AEC: `last()`, `int(rng.choice(np.flatnonzero(mask)))`, `step()`, games reset as they end, on `isis_osiris_v0.env()`
   and on PettingZoo's `connect_four_v3.env()`.
-- Batch: 1,024 games on one thread, 16,384 on one and on all; random legal actions chosen in the loop; masks,
-  observations under full recall, rewards and auto-reset included.
-- Tree search with random playouts, on one core, beside OpenSpiel's C++ `MCTSBot` (see `searching.py`). `make bench`
-  gives OpenSpiel an environment of its own, `.venv-peers`; where that fails, its row is left out.
+- Batch: random legal actions chosen in the loop; masks, observations under full recall, rewards and auto-reset
+  included (see `batches.py`). 1,024 games beside pgx's `connect_four`, on one core and on all, and beside a plain C
+  program that does the same work as ours, bit for bit (`engine.c`); the cost of a step of one game from 64 to 1 M
+  games; the memory that a batch takes.
+- Tree search with random playouts, on one core, beside OpenSpiel's C++ `MCTSBot` (see `searching.py`).
 
-The tables are also written to `results/bench.json` and `results/bench.md`.
+`make bench` gives OpenSpiel and pgx an environment of their own, `.venv-peers`; where one cannot be had, its rows are
+left out, and so are those of the C program without a compiler. Names of parts run only these: `python -m
+tests.benchmarks starting aec batches tree`. The tables are also written to `results/bench.json` and `results/bench.md`.
 """
 
+import argparse
 import os
 import platform
 from pathlib import Path
 
 from rich.console import Console
 
-from tests.benchmarks import searching, stepping
+from tests.benchmarks import batches, searching, starting, stepping
 from tests.benchmarks.rates import rich_table, write
 
 FOLDER = Path("results")
+PARTS = {
+    "starting": (starting.compare,),
+    "aec": (stepping.compare,),
+    "batches": (batches.speed, batches.cost_per_game, batches.memory),
+    "tree": (searching.compare,),
+}
 
 
 def main() -> None:
-    """Measure all workloads, print the tables and write them."""
+    """Measure all workloads, or those of some parts, print the tables and write them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure how fast this is.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; by default all")
+    parts = parser.parse_args().parts or list(PARTS)
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"{', '.join(sorted(unknown))}: parts are {', '.join(PARTS)}")
     console = Console(width=120)
     machine = (
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     )
     console.print(machine)
     comparisons = []
-    for compare in (stepping.compare, searching.compare):
-        comparisons.append(compare())
-        console.print(rich_table(comparisons[-1]))
+    for part in parts:
+        for compare in PARTS[part]:
+            comparisons.append(compare())
+            console.print(rich_table(comparisons[-1]))
     write(FOLDER, machine, comparisons)
 
 

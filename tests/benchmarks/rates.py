@@ -3,6 +3,7 @@
 import json
 import os
 import statistics
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,9 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-ROUNDS = 5
+ROUNDS = 9
+ROOT = Path(__file__).parents[2]
+PEER_PYTHON = ROOT / ".venv-peers/bin/python"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Comparison:
 
 
 def by_turns(workloads: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The median rate of each, measured by turns."""
+    """The median of what each returns, called by turns."""
     for run in workloads.values():
         run()  # compile and warm up
     rates: dict[str, list[float]] = {name: [] for name in workloads}
@@ -47,6 +50,12 @@ def by_turns(workloads: dict[str, Callable[[], float]]) -> dict[str, float]:
         for name, run in workloads.items():
             rates[name].append(run())
     return {name: statistics.median(values) for name, values in rates.items()}
+
+
+def reason(error: OSError | subprocess.CalledProcessError) -> str:
+    """Why another program could not be had, in one line."""
+    lines = (getattr(error, "stderr", None) or str(error)).split("\n")
+    return next((line for line in reversed(lines) if line.strip()), type(error).__name__)
 
 
 @contextmanager
@@ -92,4 +101,4 @@ def write(folder: Path, machine: str, comparisons: list[Comparison]) -> None:
 def _as_text(value: str | float | None) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"

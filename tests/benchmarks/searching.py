@@ -22,14 +22,13 @@ from isis_env.batch import Batch
 from isis_env.config import GameConfig
 from isis_env.policy import Decisions
 from isis_env.reward import REWARDS
-from tests.benchmarks.rates import Comparison, by_turns, one_core
+from tests.benchmarks.rates import PEER_PYTHON, Comparison, by_turns, one_core, reason
 
 SIMULATIONS = 10_000
 DECISIONS = 10  # per measurement
 CONFIG = GameConfig()
 OURS = "mcts:leaf=random,exact=0, standard board"
 PEER = "MCTSBot, connect_four"
-PEER_PYTHON = Path(__file__).parents[2] / ".venv-peers/bin/python"
 PEER_SCRIPT = Path(__file__).with_name("open_spiel_peer.py")
 
 
@@ -88,8 +87,7 @@ def compare() -> Comparison:
     try:
         found = peer()
     except (OSError, subprocess.CalledProcessError) as error:
-        lines = (getattr(error, "stderr", None) or str(error)).splitlines()
-        remarks.append(f"{PEER} is left out: {lines[-1]}")
+        remarks.append(f"{PEER} is left out: {reason(error)}")
     else:
         workloads = {PEER: lambda: peer()["simulations_per_second"], **workloads}
         moves[PEER] = found["moves_per_game"]

@@ -1,4 +1,4 @@
-"""Environment steps: PettingZoo's loop on ours and on its `connect_four_v3`, and our batches."""
+"""Environment steps: PettingZoo's loop on ours and on its `connect_four_v3`."""
 
 import os
 import time
@@ -8,17 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from isis_env import isis_osiris_v0
-from isis_env._threads import available_cores
-from isis_env.batch import Batch
-from isis_env.config import GameConfig
 from isis_env.observation import observation_size
-from isis_env.policy import make_agent
 from tests.benchmarks.rates import Comparison, by_turns
 
 AEC_STEPS = 20_000
-BATCH_GAMES = 1024
-MANY_GAMES = 16_384  # enough to share among threads
-BATCH_STEPS = 500
 PEER = "connect_four_v3.env()"
 
 
@@ -36,21 +29,6 @@ def aec_steps_per_second(env, steps: int) -> float:
     return steps / (time.perf_counter() - begin)
 
 
-def batch_steps_per_second(config: GameConfig, games: int, threads: int) -> float:
-    """Decisions of `games` games under uniformly random legal actions."""
-    batch = Batch(config, games, threads=threads)
-    turn = batch.reset(0)
-    choose = type(make_agent("uniform"))._choose
-    seeds = np.random.default_rng(0).integers(0, 2**63, (64, games)).astype(np.uint64)
-    actions = np.empty(games, np.int64)
-    steps = BATCH_STEPS * BATCH_GAMES // games
-    begin = time.perf_counter()
-    for step in range(steps):
-        choose(batch.states, turn.action_masks, seeds[step % 64], actions)
-        turn = batch.step(actions, out=turn)
-    return steps * games / (time.perf_counter() - begin)
-
-
 def connect_four() -> Callable[[], float]:
     """The peer's workload; its module warns that there is a registry now, and pygame greets."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -64,23 +42,14 @@ def connect_four() -> Callable[[], float]:
 
 def compare() -> Comparison:
     """Measure all of them."""
-    aec = {PEER: connect_four()}
+    workloads = {PEER: connect_four()}
     for players in (2, 3, 4):
         for recall in (1, "full"):
             env = isis_osiris_v0.env(players=players, recall=recall)
-            aec[f"AEC, {players} players, recall {recall}"] = lambda env=env: aec_steps_per_second(env, AEC_STEPS)
-    batch = {}
-    for name, config in (("2 players", GameConfig()), ("4 players, common", GameConfig("standard", 4, True))):
-        for games, threads in ((BATCH_GAMES, 1), (MANY_GAMES, 1), (MANY_GAMES, available_cores())):
-            label = f"batch of {games:,}, {name}, threads: {threads}"
-            batch[label] = lambda config=config, games=games, threads=threads: batch_steps_per_second(
-                config, games, threads
-            )
-    rates = {**by_turns(aec), **by_turns(batch)}
+            name = f"AEC, {players} players, recall {recall}"
+            workloads[name] = lambda env=env: aec_steps_per_second(env, AEC_STEPS)
+    rates = by_turns(workloads)
     return Comparison(
         f"Environment steps, observation of {observation_size()} entries",
-        [
-            {"workload": name, "steps/s": rate, f"x {PEER}": rate / rates[PEER] if name in aec else None}
-            for name, rate in rates.items()
-        ],
+        [{"workload": name, "steps/s": rate, f"x {PEER}": rate / rates[PEER]} for name, rate in rates.items()],
     )
