@@ -19,8 +19,7 @@ _OUT_OF_REACH = torch.finfo(torch.float32).min
 class BoardPolicy(MaskableActorCriticPolicy):
     """`BoardNetwork` under SB3's interface: flat observations, one discrete action, masks where they are given.
 
-    Where no gradient is wanted, on the CPU, the network is asked by way of `agents.inference`, several times faster than
-    by torch.
+    Where no gradient is wanted, on the CPU, `agents.inference` is asked, which is several times faster than torch.
 
     Log-probabilities and entropy are computed from the masked logits directly, which is several times faster than
     through `torch.distributions` and holds for logits of any finite size.
