@@ -20,7 +20,8 @@ from rich import box
 from rich.table import Table
 from sb3_contrib import MaskablePPO
 
-import agents  # noqa: F401  (registers its specs)
+import agents.learned
+import train.policy
 from agents.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from train.command import check_writable, make_console, spec_slug, write_json
@@ -202,6 +203,8 @@ def _parts_timed(clock: Clock, setup: Setup) -> Iterator[None]:
             (IsisOsirisVecEnv, "step_wait", timed(GAMES)),
             (MaskablePPO, "train", timed(LOSS)),
             (BoardNetwork, "forward", timed_forward),
+            (train.policy, "infer", timed_forward),
+            (agents.learned, "infer", timed_forward),
             (torch.Tensor, "backward", timed(LOSS)),
             (torch.optim.Optimizer, "zero_grad", timed(OPTIMIZER)),
             (torch.nn.utils, "clip_grad_norm_", timed(OPTIMIZER)),
