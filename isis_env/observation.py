@@ -19,6 +19,7 @@ import numpy as np
 
 from isis_env import game
 from isis_env._jit import kernel
+from isis_env._vectors import mark, scale
 from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS, check_choice
 from isis_env.game import NOTHING, TILE, UNKNOWN
 
@@ -160,12 +161,11 @@ def observe(s, seat, recall, out):
     cells = game.cells_of(s)
     concealed = game.is_concealed(s)
     for relative in range(MAX_PLAYERS):
-        owner = _owner(s, relative, seat)
-        _show_pieces(s.board, owner, out[relative * cells : (relative + 1) * cells])
-    _show_pieces(s.board, TILE, out[MAX_PLAYERS * cells : (MAX_PLAYERS + 1) * cells])
+        mark(s.board, _owner(s, relative, seat), out[relative * cells : (relative + 1) * cells])
+    mark(s.board, TILE, out[MAX_PLAYERS * cells : (MAX_PLAYERS + 1) * cells])
     faces = out[(MAX_PLAYERS + 1) * cells : CELL_PLANES * cells]
     if recall == FULL or concealed:
-        _show_faces(s.face, faces)
+        scale(s.face, np.float32(1 / FACE_SCALE), UNKNOWN, faces)
     else:
         faces[:] = _ZERO
         for turn in range(_first_visible(s, seat, recall), s.placed):
@@ -276,21 +276,6 @@ def _first_visible(s, seat, recall):
             if turns == recall:
                 return turn
     return 0
-
-
-@kernel
-def _show_pieces(board, piece, plane):
-    """1 where `piece` lies. Loops as plain as this one are turned into vector instructions, whatever lies where."""
-    piece = np.int8(piece)
-    for cell in range(len(plane)):
-        plane[cell] = _ONE if board[cell] == piece else _ZERO
-
-
-@kernel
-def _show_faces(face, plane):
-    for cell in range(len(plane)):
-        shown = face[cell]
-        plane[cell] = np.float32(shown) * np.float32(1 / FACE_SCALE) if shown != UNKNOWN else _ZERO
 
 
 @kernel
