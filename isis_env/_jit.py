@@ -3,18 +3,21 @@
 Numba's own cache looks only at the file a function stands in, so editing `game.py` would leave kernels of other
 modules that inline it untouched. Here the cache folder is named after a hash of every source that a kernel can inline:
 those of this package and those beside the kernel. Change one and all compile again. The folder lies beside the sources
-or, where that is read-only, in the user's cache directory.
+or, where that is read-only, in the user's cache directory. The first compilation in a process says so on standard
+error, for a cold cache takes up to a minute.
 """
 
 import functools
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 numba_config: Any = numba.config  # its attributes are made at run time
 
@@ -58,6 +61,7 @@ def kernel(function: F) -> F:
     that calls itself passes variables: literals would make versions of it that call each other in a circle.
     """
     folder = cache_folder(Path(function.__code__.co_filename).parent)
+    _announced.add(function)
     if folder is None:
         return cast(F, numba.njit(nogil=True)(function))
     # Numba reads the folder when it decorates; other packages' functions keep theirs.
@@ -67,3 +71,25 @@ def kernel(function: F) -> F:
         return cast(F, numba.njit(nogil=True, cache=True)(function))
     finally:
         numba_config.CACHE_DIR = before
+
+
+_announced: set[Callable[..., Any]] = set()  # the functions whose compilation is announced; emptied by the first
+
+
+class _Announcement(event.Listener):
+    """Tells the user what takes so long."""
+
+    def on_start(self, compilation: Any) -> None:
+        function = getattr(compilation.data["dispatcher"], "py_func", None)
+        if function not in _announced:
+            return
+        folder = cache_folder(Path(function.__code__.co_filename).parent)
+        _announced.clear()
+        kept = f"once; they are kept in {folder}" if folder else "and nothing can be kept: no cache folder is writable"
+        print(f"isis_env: compiling kernels for this machine, {kept}", file=sys.stderr, flush=True)
+
+    def on_end(self, compilation: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcement())

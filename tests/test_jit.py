@@ -39,28 +39,29 @@ def play(folder: Path, **environment: str) -> tuple[Path, str]:
     run = subprocess.run([sys.executable, "-c", PLAY], env=env, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     cache, scores = run.stdout.splitlines()
-    return Path(cache), scores
+    return Path(cache), scores, run.stderr
 
 
 def test_a_second_process_uses_the_cache_and_a_changed_kernel_source_does_not(copy):
-    cache, scores = play(copy)
+    cache, scores, said = play(copy)
     assert cache.parent == copy / "isis_env" / "__pycache__"
+    assert said == f"isis_env: compiling kernels for this machine, once; they are kept in {cache}\n"
     files = {file: file.stat().st_mtime_ns for file in cache.rglob("*.nbc")}
     assert files
-    assert play(copy) == (cache, scores)
+    assert play(copy) == (cache, scores, ""), "nothing is said of a warm start"
     assert files == {file: file.stat().st_mtime_ns for file in cache.rglob("*.nbc")}, "nothing was compiled again"
 
     game = copy / "isis_env" / "game.py"
     text = game.read_text()
     assert "stones * s.face[cell]" in text
     game.write_text(text.replace("stones * s.face[cell]", "5 * stones * s.face[cell]"))
-    changed_cache, changed_scores = play(copy)
+    changed_cache, changed_scores, _ = play(copy)
     assert changed_cache != cache
     assert changed_scores != scores, "batch.py did not change, but what it inlines did"
 
 
 def test_a_package_that_cannot_be_written_caches_in_the_users_folder(copy):
     (copy / "isis_env" / "__pycache__").write_text("")  # a file where the folder would be
-    cache, _ = play(copy, PYTHONDONTWRITEBYTECODE="1")
+    cache, _, _ = play(copy, PYTHONDONTWRITEBYTECODE="1")
     assert cache.parent == copy / "user" / "isis_env"
     assert list(cache.rglob("*.nbc"))
