@@ -10,11 +10,16 @@ the machine, ratios in one run much less. Workloads:
   included (see `batches.py`). 1,024 games beside pgx's `connect_four`, on one core and on all, and beside a plain C
   program that does the same work as ours, bit for bit (`engine.c`); the cost of a step of one game from 64 to 1 M
   games; the memory that a batch takes.
+- Vector environments: a learner against `random` in 1,024 games, through Gymnasium's `VectorEnv` and SB3's `VecEnv`,
+  beside the engine for as many decisions (see `versus.py`).
+- The network on one or more positions: our kernel beside torch, and `mcts` guided by it (see `inferring.py`).
+- Training: `configs/ppo_2p.yaml` beside MaskablePPO over one AEC environment in the way of PettingZoo's tutorial, with
+  the same network of 48 channels and two rounds, 3 epochs, minibatches of 2,048 (see `training.py`).
 - Tree search with random playouts, on one core, beside OpenSpiel's C++ `MCTSBot` (see `searching.py`).
 
 `make bench` gives OpenSpiel and pgx an environment of their own, `.venv-peers`; where one cannot be had, its rows are
 left out, and so are those of the C program without a compiler. Names of parts run only these: `python -m
-tests.benchmarks starting aec batches tree`. The tables are also written to `results/bench.json` and `results/bench.md`.
+tests.benchmarks aec batches`. The tables are also written to `results/bench.json` and `results/bench.md`.
 """
 
 import argparse
@@ -24,7 +29,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.benchmarks import batches, searching, starting, stepping
+from tests.benchmarks import batches, inferring, searching, starting, stepping, training, versus
 from tests.benchmarks.rates import rich_table, write
 
 FOLDER = Path("results")
@@ -32,6 +37,9 @@ PARTS = {
     "starting": (starting.compare,),
     "aec": (stepping.compare,),
     "batches": (batches.speed, batches.cost_per_game, batches.memory),
+    "versus": (versus.compare,),
+    "network": (inferring.compare,),
+    "training": (training.compare,),
     "tree": (searching.compare,),
 }
 

@@ -70,12 +70,12 @@ class Ours:
     def choose(self, seeds: np.ndarray) -> np.ndarray:
         """A random legal action per game, int64[n]; `seeds` uint64[n]."""
         games, threads = self.batch.num_games, self.batch.threads
-        run_shared(_choose_rows, games, threads, self.turn.action_masks, seeds, self._actions)
+        run_shared(choose_rows, games, threads, self.turn.action_masks, seeds, self._actions)
         return self._actions
 
 
 @shared_kernel
-def _choose_rows(first, last, masks, seeds, actions):
+def choose_rows(first, last, masks, seeds, actions):
     """The n-th legal action, n uniform; without branches that could only be guessed, as in `isis_env.policy`."""
     for row in range(first, last):
         mask = masks[row]
