@@ -24,7 +24,7 @@ class IsisOsirisVecEnv(VecEnv):
     Args:
         config: one setting for all games, or one per game, all on one board.
         num_envs: number of games, where `config` is a single one.
-        opponents: the agents that the other seats are drawn from, anew for every seat and episode.
+        opponents: the agents, or their specs, that the other seats are drawn from, anew for every seat and episode.
         shares: how often each is drawn, relative to their sum; equally by default.
         seed: slot i plays the deals of `seed + i`; fresh ones without a seed.
         recall, reward, threads: as in `isis_env.batch.Batch`.
@@ -36,7 +36,7 @@ class IsisOsirisVecEnv(VecEnv):
         config: GameConfig | Sequence[GameConfig],
         num_envs: int | None = None,
         *,
-        opponents: Sequence[Agent],
+        opponents: Sequence[Agent | str],
         shares: Sequence[float] | None = None,
         seed: int | None = None,
         recall: Recall = "full",
@@ -65,7 +65,7 @@ class IsisOsirisVecEnv(VecEnv):
         self._actions = np.zeros(self.num_envs, np.int64)
         self._masks: np.ndarray | None = None
 
-    def set_opponents(self, opponents: Sequence[Agent], shares: Sequence[float] | None = None) -> None:
+    def set_opponents(self, opponents: Sequence[Agent | str], shares: Sequence[float] | None = None) -> None:
         """Change the agents and their shares; games under way go on against whoever has the same index now."""
         self.games.set_opponents(opponents, shares)
 
