@@ -15,6 +15,7 @@ import numpy as np
 
 from isis_env import game
 from isis_env._jit import kernel
+from isis_env._vectors import as_bits, count_bits, nth_bit
 from isis_env.batch import Decisions
 from isis_env.config import MAX_FACE, MAX_PLAYERS, NEIGHBOURS
 from isis_env.deal import random_below, random_bits
@@ -240,15 +241,17 @@ def builtin_kind(agent: Agent) -> int:
 @kernel
 def choose(kind, s, mask, seed):
     """The action of a built-in agent in state `s`. `mask` (int8[A]) holds the legal actions and may be overwritten."""
-    if kind == RANDOM:
-        draw = len(mask) - 1
-        cells = _count_set(mask[:draw])
-        if mask[draw] and (cells == 0 or random_bits(seed, 0) & np.uint64(1)):
-            return draw
-        return _nth_set(mask, random_below(seed, 1, cells))
     if kind == GREEDY:
         greedy_mask(s, mask)
-    return _nth_set(mask, random_below(seed, 0, _count_set(mask)))
+    legal = as_bits(mask)
+    if kind == RANDOM:
+        draw = len(mask) - 1
+        placements = legal & ~(np.uint64(1) << np.uint64(draw))
+        cells = count_bits(placements)
+        if placements != legal and (cells == 0 or random_bits(seed, 0) & np.uint64(1)):
+            return draw
+        return nth_bit(placements, random_below(seed, 1, cells))
+    return nth_bit(legal, random_below(seed, 0, count_bits(legal)))
 
 
 @kernel
@@ -369,25 +372,3 @@ def _mark_best(s, value, best):
     highest, _ = _range_over_free(s, value)
     for cell in range(game.cells_of(s)):
         best[cell] = s.board[cell] == EMPTY and value[cell] == highest
-
-
-@kernel
-def _count_set(mask):
-    count = 0
-    for bit in mask:
-        count += bit
-    return count
-
-
-@kernel
-def _nth_set(mask, n):
-    """Index of the n-th nonzero entry of `mask`: as many entries as there are before more than n have been counted.
-
-    Without a way out of the loop, which a branch predictor could only guess, it takes half the time.
-    """
-    index = 0
-    count = 0
-    for bit in mask:
-        count += bit
-        index += count <= n
-    return index

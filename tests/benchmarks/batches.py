@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from isis_env._threads import available_cores, run_shared, shared_kernel
+from isis_env._vectors import as_bits, count_bits, nth_bit
 from isis_env.batch import Batch, Turn
 from isis_env.config import GameConfig
 from isis_env.deal import random_below
@@ -76,19 +77,10 @@ class Ours:
 
 @shared_kernel
 def choose_rows(first, last, masks, seeds, actions):
-    """The n-th legal action, n uniform; without branches that could only be guessed, as in `isis_env.policy`."""
+    """The n-th legal action, n uniform, as in `isis_env.policy`."""
     for row in range(first, last):
-        mask = masks[row]
-        legal = 0
-        for bit in mask:
-            legal += bit
-        skipped = random_below(seeds[row], 0, legal)
-        action = 0
-        seen = 0
-        for bit in mask:
-            seen += bit
-            action += seen <= skipped
-        actions[row] = action
+        legal = as_bits(masks[row])
+        actions[row] = nth_bit(legal, random_below(seeds[row], 0, count_bits(legal)))
 
 
 def make_seeds(games: int) -> np.ndarray:
