@@ -41,12 +41,12 @@ class Comparison:
         return [[_as_text(value) for value in row.values()] for row in self.rows]
 
 
-def by_turns(workloads: dict[str, Callable[[], float]]) -> dict[str, float]:
+def by_turns(workloads: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, float]:
     """The median of what each returns, called by turns."""
     for run in workloads.values():
         run()  # compile and warm up
     rates: dict[str, list[float]] = {name: [] for name in workloads}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, run in workloads.items():
             rates[name].append(run())
     return {name: statistics.median(values) for name, values in rates.items()}
@@ -88,7 +88,7 @@ def write(folder: Path, machine: str, comparisons: list[Comparison]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     data = {"machine": machine, "rounds": ROUNDS, "tables": [asdict(comparison) for comparison in comparisons]}
     (folder / "bench.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    lines = ["# Speed", "", f"{machine}; medians of {ROUNDS} rounds."]
+    lines = ["# Speed", "", f"{machine}; medians of {ROUNDS} rounds where nothing else is said."]
     for comparison in comparisons:
         headings = comparison.headings
         rule = ["---", *["---:"] * (len(headings) - 1)]

@@ -31,6 +31,7 @@ from train.profile import profile, train_on, warmed_up
 
 CONFIG_FILE = Path(__file__).parents[2] / "configs" / "ppo_2p.yaml"
 UPDATES = 2  # per measurement
+ROUNDS = 3  # a round takes half a minute
 PROFILED = 5
 OURS = "python -m train configs/ppo_2p.yaml"
 SAME = "tutorial's way, same network, minibatches, epochs"
@@ -100,13 +101,14 @@ def compare() -> Comparison:
             return steps / (time.perf_counter() - begin)
 
         tutorial = peer(MaskableActorCriticPolicy, 2048)
-        rates = by_turns({SAME: same_workload(config), TUTORIAL: tutorial, OURS: ours})
+        rates = by_turns({SAME: same_workload(config), TUTORIAL: tutorial, OURS: ours}, ROUNDS)
         where = profile(config, PROFILED)
     rows = [
         {"workload": name, "steps/s": rate, "x same": rate / rates[SAME], "x tutorial": rate / rates[TUTORIAL]}
         for name, rate in rates.items()
     ]
     remarks = [
+        f"Medians of {ROUNDS} rounds.",
         "A step of ours is a decision of the learner, opponents' not counted; of the others every decision counts.",
         f"Ours spends {where.network:.0%} of its wall time in the network's own forward and backward passes.",
     ]
