@@ -5,8 +5,8 @@ SB3 whichever seat is on turn, with the masks through sb3-contrib's `ActionMaske
 the same workload per step: as many steps to an update as ours, minibatches and epochs as in our config. A second peer
 has the tutorial's own settings, sb3-contrib's defaults: a perceptron of 64 x 64, 10 epochs, minibatches of 64.
 
-All on one thread and one core, by turns. A step of ours is a decision of the learner; those of the opponents, about as
-many again, are not counted. Of a peer every decision counts, for it learns from those of both seats.
+On one core and one thread, then on all of them, by turns. A step of ours is a decision of the learner; those of the
+opponents, about as many again, are not counted. Of a peer all count, for it learns from those of both seats.
 """
 
 import time
@@ -24,6 +24,7 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from sb3_contrib.common.wrappers import ActionMasker
 
 from isis_env import isis_osiris_v0
+from isis_env._threads import available_cores
 from tests.benchmarks.rates import Comparison, by_turns, one_core
 from train.config import TrainConfig, read_config
 from train.policy import BoardPolicy
@@ -88,12 +89,14 @@ def same_workload(config: TrainConfig) -> Callable[[], float]:
     return peer(BoardPolicy, steps, n_steps=steps, batch_size=ppo.minibatch, n_epochs=ppo.epochs, policy_kwargs=kwargs)
 
 
-def compare() -> Comparison:
-    """Measure all of them, and where the time of ours goes."""
+def measured(cores: int) -> tuple[dict[str, float], float]:
+    """Steps per second of all of them on so many cores, and the share of our time that the network takes."""
     with ExitStack() as stack:
-        stack.enter_context(one_core())
+        if cores == 1:
+            stack.enter_context(one_core())
         parent = stack.enter_context(TemporaryDirectory())
-        config, folder, setup = warmed_up(read_config(CONFIG_FILE, ["--threads", "1"]), Path(parent))
+        # This sets torch's threads, for the peers too.
+        config, folder, setup = warmed_up(read_config(CONFIG_FILE, ["--threads", str(cores)]), Path(parent))
 
         def ours() -> float:
             begin = time.perf_counter()
@@ -102,14 +105,23 @@ def compare() -> Comparison:
 
         tutorial = peer(MaskableActorCriticPolicy, 2048)
         rates = by_turns({SAME: same_workload(config), TUTORIAL: tutorial, OURS: ours}, ROUNDS)
-        where = profile(config, PROFILED)
-    rows = [
-        {"workload": name, "steps/s": rate, "x same": rate / rates[SAME], "x tutorial": rate / rates[TUTORIAL]}
-        for name, rate in rates.items()
-    ]
+        return rates, profile(config, PROFILED).network
+
+
+def compare() -> Comparison:
+    """Measure all of them, and where the time of ours goes, on one core and on all."""
+    rows: list[dict[str, str | float | None]] = []
     remarks = [
-        f"Medians of {ROUNDS} rounds.",
+        f"Medians of {ROUNDS} rounds; ratios are of runs on as many cores.",
         "A step of ours is a decision of the learner, opponents' not counted; of the others every decision counts.",
-        f"Ours spends {where.network:.0%} of its wall time in the network's own forward and backward passes.",
     ]
-    return Comparison("Training, 2 players, recall full, one thread on one core", rows, remarks)
+    for cores in sorted({1, available_cores()}):
+        rates, network = measured(cores)
+        on = f"{cores} cores" if cores > 1 else "one core"
+        for name, rate in rates.items():
+            ratios = {"x same": rate / rates[SAME], "x tutorial": rate / rates[TUTORIAL]}
+            rows.append({"workload": f"{name}, {on}", "steps/s": rate, **ratios})
+        remarks.append(
+            f"On {on} ours spends {network:.0%} of its time in the network's own forward and backward passes."
+        )
+    return Comparison("Training, 2 players, recall full", rows, remarks)
