@@ -12,6 +12,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from isis_env._jit import kernel, numba_config
+from isis_env._vectors import splat
 
 # The product is worked out in tiles of so many rows by so many columns, whose sums stay in registers. A row of a tile
 # is one vector to the compiler: written as a plain loop it would go through memory, which takes twice the time.
@@ -44,9 +45,6 @@ def product(inputs, weights, bias, out):
 def _make_tile(rows: int) -> Any:
     """An intrinsic that works out `rows` rows by `COLUMNS` columns of `product`, beginning at `row` and `column`."""
     vector = ir.VectorType(ir.FloatType(), COLUMNS)
-    undefined = ir.Constant(vector, ir.Undefined)
-    lane = ir.IntType(32)
-    all_from_first = ir.Constant(ir.VectorType(lane, COLUMNS), [0] * COLUMNS)
 
     def generate(context, builder, signature, arguments):
         kinds, values = signature.args[:4], arguments[:4]
@@ -69,8 +67,7 @@ def _make_tile(rows: int) -> Any:
             weight = builder.load(as_vector(element(weights, width, loop.index, column)), align=4)
             for i, total in zip(tile, totals, strict=True):
                 x = builder.load(element(inputs, stride, i, loop.index))
-                x = builder.insert_element(undefined, x, ir.Constant(lane, 0))
-                x = builder.shuffle_vector(x, undefined, all_from_first)
+                x = splat(builder, x, COLUMNS)
                 builder.store(builder.fadd(builder.load(total), builder.fmul(x, weight)), total)
         for i, total in zip(tile, totals, strict=True):
             builder.store(builder.load(total), as_vector(element(out, width, i, column)), align=4)

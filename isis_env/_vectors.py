@@ -88,8 +88,8 @@ def _mark(typingctx, cells, value, out, first):
     """`mark` for the cells `first` to `first + LANES - 1`."""
 
     def codegen(context, builder, signature, args):
-        found = _load(context, builder, signature, args, 0)
-        hit = builder.icmp_signed("==", found, _all(builder, args[1]))
+        found = builder.load(_pointer(context, builder, signature, args, 0, LANES), align=1)
+        hit = builder.icmp_signed("==", found, splat(builder, args[1], LANES))
         ones = ir.Constant(ir.VectorType(ir.FloatType(), LANES), [1.0] * LANES)
         _store(context, builder, signature, args, builder.select(hit, ones, cgutils.get_null_value(ones.type)))
         return context.get_dummy_value()
@@ -102,10 +102,10 @@ def _scale(typingctx, cells, factor, nothing, out, first):
     """`scale` for the cells `first` to `first + LANES - 1`."""
 
     def codegen(context, builder, signature, args):
-        found = _load(context, builder, signature, args, 0)
-        factors = _all(builder, args[1])
+        found = builder.load(_pointer(context, builder, signature, args, 0, LANES), align=1)
+        factors = splat(builder, args[1], LANES)
         scaled = builder.fmul(builder.sitofp(found, factors.type), factors)
-        hidden = builder.icmp_signed("==", found, _all(builder, args[2]))
+        hidden = builder.icmp_signed("==", found, splat(builder, args[2], LANES))
         _store(context, builder, signature, args, builder.select(hidden, cgutils.get_null_value(factors.type), scaled))
         return context.get_dummy_value()
 
@@ -117,32 +117,26 @@ def _bits(typingctx, mask, first):
     """`as_bits` of the `BYTES` entries from `first` on, as the lowest bits."""
 
     def codegen(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        vector = ir.VectorType(ir.IntType(8), BYTES)
-        entries = builder.load(builder.bitcast(builder.gep(array.data, [args[1]]), vector.as_pointer()), align=1)
-        hit = builder.icmp_signed("!=", entries, cgutils.get_null_value(vector))
+        entries = builder.load(_pointer(context, builder, signature, args, 0, BYTES), align=1)
+        hit = builder.icmp_signed("!=", entries, cgutils.get_null_value(entries.type))
         return builder.zext(builder.bitcast(hit, ir.IntType(BYTES)), ir.IntType(64))
 
     return types.uint64(mask, types.intp), codegen
 
 
-def _all(builder: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
-    """A vector of `LANES` times the same."""
-    vector = ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined)
+def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+    """A vector of so many times the same."""
+    vector = ir.Constant(ir.VectorType(scalar.type, lanes), ir.Undefined)
     first = builder.insert_element(vector, scalar, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, vector, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    return builder.shuffle_vector(first, vector, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
-def _pointer(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, index: int) -> ir.Value:
+def _pointer(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, index: int, lanes: int) -> ir.Value:
     """To the element of the array `args[index]` that the last argument names, and the next ones, as a vector."""
     array = context.make_array(signature.args[index])(context, builder, args[index])
     element = builder.gep(array.data, [args[-1]])
-    return builder.bitcast(element, ir.VectorType(element.type.pointee, LANES).as_pointer())
-
-
-def _load(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, index: int) -> ir.Value:
-    return builder.load(_pointer(context, builder, signature, args, index), align=1)
+    return builder.bitcast(element, ir.VectorType(element.type.pointee, lanes).as_pointer())
 
 
 def _store(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, vector: ir.Value) -> None:
-    builder.store(vector, _pointer(context, builder, signature, args, -2), align=1)
+    builder.store(vector, _pointer(context, builder, signature, args, -2, LANES), align=1)

@@ -17,7 +17,7 @@ from isis_env._threads import SharedKernel, available_cores, run_shared, shared_
 from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
-from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
+from isis_env.reward import ILLEGAL, REWARDS, pay
 
 # What states and configs both hold of a game's form.
 SETTINGS = ("side", "players", "common_reserve")
@@ -90,6 +90,7 @@ class Batch:
         final_states: `STATE[n]`, how the last ended game of each row stood at its end.
         forfeited: bool[n], whether that game was ended by an illegal action of the seat then on turn.
         seeds, episodes: uint64[n], where each row's deal comes from.
+        lose: whether an illegal action loses the game rather than being an error.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Batch:
         self.observation_size = observation_size(self.board)
         self._recall = check_recall(recall)
         self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
-        self._lose = check_choice("illegal", illegal, ILLEGAL) == "lose"
+        self.lose = check_choice("illegal", illegal, ILLEGAL) == "lose"
         self.threads = available_cores() if threads is None else _positive("threads", threads)
 
         n = self.num_games
@@ -177,7 +178,7 @@ class Batch:
 
     def look(self) -> Turn:
         """The pending decisions of all games as they stand, with nothing done and no rewards."""
-        self.require_reset()
+        self._require_reset()
         turn = self._new_turn(self.num_games)
         turn.rewards[:], turn.done[:] = 0.0, False
         looked = (turn.observations, turn.action_masks, turn.seats)
@@ -186,7 +187,7 @@ class Batch:
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Copies of all that the games depend on, as plain arrays; `restore` plays on identically. Tells the deals."""
-        self.require_reset()
+        self._require_reset()
         return {
             "states": self.states.view(np.uint8).reshape(self.num_games, -1).copy(),
             "decks": self._decks.copy(),
@@ -227,13 +228,9 @@ class Batch:
         Raises:
             IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
         """
-        self.require_reset()
-        rows = self._check_rows(rows)
-        actions = self.as_actions(rows, actions)
-        if not self._lose:
-            self.check_legal(rows, actions)
+        rows, actions = self.check_actions(actions, rows)
         turn = self._new_turn(len(rows)) if out is None else self._check_out(out, len(rows))
-        self._run(_step_rows, rows, *self.arrays, actions, self._recall, self._reward, *turn)
+        self._run(_step_rows, rows, *self.arrays, actions, self.lose, self._recall, self._reward, *turn)
         return turn
 
     @property
@@ -241,12 +238,23 @@ class Batch:
         """All that kernels such as `play_row` change: states, decks, seeds, episodes, final states, forfeited."""
         return self.states, self._decks, self.seeds, self.episodes, self.final_states, self.forfeited
 
-    def as_actions(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """`actions` as int64[m], one per row of `rows` (int64[m]), or a TypeError where they are not m integers."""
+    def check_actions(self, actions: np.ndarray, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The arguments of `step` as int64[m] each, rows first.
+
+        Raises:
+            IllegalActionError: an action is outside its mask and `illegal="raise"`.
+            RuntimeError: there are no games yet.
+            TypeError, IndexError, ValueError: these are not distinct rows, or not m integers.
+        """
+        self._require_reset()
+        rows = self._check_rows(rows)
         actions = np.asarray(actions)
         if actions.shape != rows.shape or actions.dtype.kind not in "iu":
             raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
-        return actions.astype(np.int64, copy=False)
+        actions = actions.astype(np.int64, copy=False)
+        if not self.lose:
+            self.check_legal(rows, actions)
+        return rows, actions
 
     def check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
         """Raise an IllegalActionError if one of the `actions` (int64[m]) of `rows` (int64[m]) is outside its mask."""
@@ -265,7 +273,7 @@ class Batch:
 
         `games` are the row numbers.
         """
-        self.require_reset()
+        self._require_reset()
         rows = self._check_rows(rows)
         m = len(rows)
         decisions = Decisions(
@@ -333,8 +341,7 @@ class Batch:
             ((m,), np.bool_),
         ]
 
-    def require_reset(self) -> None:
-        """Raise a RuntimeError if there are no games yet."""
+    def _require_reset(self) -> None:
         if not self._has_reset:
             raise RuntimeError("this batch has no games yet: call reset() first")
 
@@ -411,13 +418,13 @@ def _check(first, last, rows, states, actions, legal):
 
 
 @kernel
-def play_row(row, action, states, decks, seeds, episodes, final_states, forfeited):
-    """Take one decision in a row; whether its game has ended.
+def play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
+    """Take one decision in a row, which may be illegal only if `lose`; whether its game has ended.
 
     If so, `final_states` and `forfeited` hold how, and the row's next game is dealt.
     """
     s = states[row]
-    illegal = not game.legal(s, action)
+    illegal = lose and not game.legal(s, action)
     if not illegal:
         deal.play(s, decks[row], action)
         if not game.is_over(s):
@@ -441,6 +448,7 @@ def _step_rows(
     final_states,
     forfeited,
     actions,
+    lose,
     recall,
     reward,
     observations,
@@ -451,13 +459,10 @@ def _step_rows(
 ):
     for index in range(first, last):
         row = rows[index]
-        done[index] = play_row(row, actions[index], states, decks, seeds, episodes, final_states, forfeited)
+        done[index] = play_row(row, actions[index], lose, states, decks, seeds, episodes, final_states, forfeited)
         rewards[index] = 0.0
         if done[index]:
-            if forfeited[row]:
-                forfeit(final_states[row], reward, rewards[index])
-            else:
-                returns(final_states[row], reward, rewards[index])
+            pay(final_states[row], forfeited[row], reward, rewards[index])
         look_at(states[row], recall, observations[index], masks[index])
         seats[index] = states[row].seat
 

@@ -7,7 +7,7 @@ what the agent remembers for that game and seat, never on the other rows.
 import importlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, get_type_hints, runtime_checkable
 
@@ -16,7 +16,7 @@ import numpy as np
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env._vectors import as_bits, count_bits, nth_bit
-from isis_env.batch import Decisions
+from isis_env.batch import Batch, Decisions
 from isis_env.config import MAX_FACE, MAX_PLAYERS, NEIGHBOURS
 from isis_env.deal import random_below, random_bits
 from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, TILE
@@ -75,6 +75,15 @@ def ask(agent: Agent, decisions: Decisions) -> np.ndarray:
         found = f"shape {answer.shape} and type {answer.dtype}"
         raise TypeError(f"{type(agent).__name__}.act() answered with {found}: must be {len(decisions)} integers")
     return answer.astype(np.int64, copy=False)
+
+
+def ask_each(agents: Sequence[Agent], chooser: np.ndarray, batch: Batch, rows: np.ndarray) -> np.ndarray:
+    """The actions int64[m] of the games in `rows` (int64[m]), each chosen by the agent of index `chooser` (int[m])."""
+    actions = np.empty(len(rows), np.int64)
+    for index in np.unique(chooser):
+        mine = chooser == index
+        actions[mine] = ask(agents[index], batch.decisions(rows[mine], agents[index].recall))
+    return actions
 
 
 class AgentSpecError(ValueError):

@@ -45,6 +45,15 @@ def returns_all(states, kind, out):
 
 
 @kernel
+def pay(s, forfeited, kind, out):
+    """`returns` of the game that ended as `s`, or `forfeit` where an illegal action of the seat on turn ended it."""
+    if forfeited:
+        forfeit(s, kind, out)
+    else:
+        returns(s, kind, out)
+
+
+@kernel
 def forfeit(s, kind, out):
     """Write the returns of a game that the seat on turn ended by an illegal action (decision 15) to `out`."""
     stake = MARGIN_BOUND if kind == MARGIN else 1

@@ -17,8 +17,8 @@ from isis_env.batch import Batch, look_at, play_row
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.game import IllegalActionError
 from isis_env.observation import Recall, check_recall, observations
-from isis_env.policy import ASKED, Agent, ask, builtin_kind, choose, make_agent
-from isis_env.reward import MARGIN, REWARDS, forfeit, returns
+from isis_env.policy import ASKED, Agent, ask_each, builtin_kind, choose, make_agent
+from isis_env.reward import MARGIN, REWARDS, pay
 
 _OPPONENT_STREAM = 0x0990  # sets the choice of opponents apart from the deals of the same seeds
 
@@ -92,7 +92,6 @@ class Versus:
         self.batch = Batch(config, num_games, recall=recall, reward=reward, illegal=illegal, threads=threads)
         n = self.num_games = self.batch.num_games
         self._recall = recall
-        self._illegal = illegal
         self._reward = REWARDS[reward]
         self._margin_weight = float(margin_weight)
         self._learner = np.zeros(n, np.int64)  # the learner's seat
@@ -101,7 +100,6 @@ class Versus:
         # How these stood in the last game of each row that has ended.
         self._last_learner, self._last_opponent = self._learner.copy(), self._opponent.copy()
         self._last_length = self._length.copy()
-        self._all_rows = np.arange(n)
         self.set_opponents(opponents, shares)
 
     def set_opponents(self, opponents: Sequence[Agent | str], shares: Sequence[float] | None = None) -> None:
@@ -135,7 +133,7 @@ class Versus:
             batch.episodes,
             self._cumulative,
         )
-        return self._advance(None)
+        return self._advance(np.arange(self.num_games), None)
 
     def step(self, actions: np.ndarray) -> Step:
         """Take the learner's decisions, integers [n], and let the opponents move until it is on turn everywhere.
@@ -145,11 +143,7 @@ class Versus:
             RuntimeError: there are no games yet.
             TypeError: `actions` are not n integers.
         """
-        self.batch.require_reset()
-        actions = self.batch.as_actions(self._all_rows, actions)
-        if self._illegal == "raise":
-            self.batch.check_legal(self._all_rows, actions)
-        return self._advance(actions)
+        return self._advance(*self.batch.check_actions(actions))
 
     def look(self) -> Step:
         """The pending decisions as they stand, with nothing done; the learner is on turn everywhere."""
@@ -173,13 +167,12 @@ class Versus:
         self._length[:] = arrays["length"]
         return self.look()
 
-    def _advance(self, actions: np.ndarray | None) -> Step:
-        """Take `actions` in all rows (nothing for None), then whatever the opponents choose."""
+    def _advance(self, rows: np.ndarray, actions: np.ndarray | None) -> Step:
+        """Take `actions` in `rows`, which are all (nothing for None), then whatever the opponents choose."""
         batch, n = self.batch, self.num_games
         observations = np.empty((n, batch.observation_size), np.float32)
         masks = np.empty((n, batch.num_actions), np.int8)
         done = np.zeros(n, np.bool_)
-        rows = self._all_rows
         while len(rows):
             waiting = np.empty(len(rows), np.bool_)
             run_shared(
@@ -189,6 +182,7 @@ class Versus:
                 rows,
                 rows if actions is None else actions,
                 actions is not None,
+                batch.lose,
                 *batch.arrays,
                 self._learner,
                 self._opponent,
@@ -210,12 +204,8 @@ class Versus:
         return self._step(observations, masks, done)
 
     def _ask_opponents(self, rows: np.ndarray) -> np.ndarray:
-        actions = np.empty(len(rows), np.int64)
-        choosers = self._opponent[rows, self.batch.states["seat"][rows]]
-        for index in np.unique(choosers):
-            mine = choosers == index
-            agent = self.opponents[index]
-            actions[mine] = ask(agent, self.batch.decisions(rows[mine], agent.recall))
+        chooser = self._opponent[rows, self.batch.states["seat"][rows]]
+        actions = ask_each(self.opponents, chooser, self.batch, rows)
         try:
             self.batch.check_legal(rows, actions)
         except IllegalActionError as error:
@@ -274,6 +264,7 @@ def _advance_rows(
     rows,
     actions,
     acting,
+    lose,
     states,
     decks,
     seeds,
@@ -305,7 +296,7 @@ def _advance_rows(
         while True:
             if chosen:
                 length[row] += s.seat == learner[row]
-                if play_row(row, action, states, decks, seeds, episodes, final_states, forfeited):
+                if play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
                     done[row] = True
                     last_learner[row] = learner[row]
                     last_opponent[row] = opponent[row]
@@ -332,13 +323,11 @@ def _settle(final, forfeited, learner, opponent, reward, margin_weight, results,
     for index in range(len(final)):
         s = final[index]
         seat = learner[index]
+        pay(s, forfeited[index], reward, paid)
+        pay(s, forfeited[index], MARGIN, margins)
         if forfeited[index]:
-            forfeit(s, reward, paid)
-            forfeit(s, MARGIN, margins)
             win_shares[index] = 0.0 if s.seat == seat else 1 / (s.players - 1)
         else:
-            returns(s, reward, paid)
-            returns(s, MARGIN, margins)
             count = game.winners(s, won)
             win_shares[index] = won[seat] / count
         results[index] = paid[seat]

@@ -1,10 +1,12 @@
 """What several test files share: the forms of the game, random play that reaches every corner, replay kernels."""
 
 import json
+import multiprocessing
 import random
 from pathlib import Path
 
 import numpy as np
+import pytest
 from naive import NaiveGame
 
 from isis_env import deal, game
@@ -85,3 +87,24 @@ def actions_of(moves: list[str], config: GameConfig) -> list[int]:
             actions.append(config.draw_action)
         actions.append((int(move[1]) - 1) * config.side + ord(move[0]) - ord("a"))
     return actions
+
+
+def _answer(pipe, function, arguments):
+    pipe.send(function(*arguments))
+
+
+def answer_of_child(method: str, function, *arguments, seconds: int = 60):
+    """What `function(*arguments)` returns in a child process, `fork`ed or `spawn`ed, within so many seconds."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this platform cannot {method}")
+    context = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_answer, args=(theirs, function, arguments))
+    child.start()
+    theirs.close()
+    try:
+        assert ours.poll(seconds), "the child hangs"
+        return ours.recv()
+    finally:
+        child.kill()
+        child.join()

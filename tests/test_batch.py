@@ -2,14 +2,13 @@
 
 import copy
 import hashlib
-import multiprocessing
 import pickle
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
-from conftest import ALL_FORMS, STANDARD_FORMS, form_id, random_deal
+from conftest import ALL_FORMS, STANDARD_FORMS, answer_of_child, form_id, random_deal
 from naive import NaiveGame
 
 from isis_env import GameConfig, game, isis_osiris_v0
@@ -456,31 +455,14 @@ def test_copies_play_on_identically(duplicate):
     assert contents(twin) == contents(batch)
 
 
-def _play_and_send(pipe, batch, turn):
-    pipe.send(digest(batch, turn, 30))
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_works_in_child_processes(method):
     """In a child of a parent whose threads have been at work already."""
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"this platform cannot {method}")
     batch = Batch(GameConfig("mini4"), BIG, threads=3)
     turn = batch.reset(seed=8)
     for _ in range(5):
         turn = batch.step(random_actions(turn, np.random.default_rng(0)))
-    context = multiprocessing.get_context(method)
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_play_and_send, args=(theirs, batch, turn))
-    child.start()
-    theirs.close()
-    try:
-        assert ours.poll(60), "the child hangs"
-        seen = ours.recv()
-    finally:
-        child.kill()
-        child.join()
-    assert seen == digest(batch, turn, 30)
+    assert answer_of_child(method, digest, batch, turn, 30) == digest(batch, turn, 30)
 
 
 # What agents are given

@@ -1,14 +1,13 @@
 """The Gymnasium environments: the same games as the SB3 vector env plays, told in Gymnasium's way."""
 
 import copy
-import multiprocessing
 import pickle
 import threading
 
 import gymnasium
 import numpy as np
 import pytest
-from conftest import ALL_FORMS, STANDARD_FORMS, form_id
+from conftest import ALL_FORMS, STANDARD_FORMS, answer_of_child, form_id
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
@@ -260,10 +259,6 @@ def test_rendering_shows_what_the_learner_may_know():
         IsisOsirisSingleEnv(render_mode="human")
 
 
-def _play_and_send(pipe, env, seen):
-    pipe.send(_play(env, seen))
-
-
 def _play(env, seen):
     total = 0.0
     for step in range(30):
@@ -275,25 +270,12 @@ def _play(env, seen):
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_works_in_child_processes_of_a_parent_that_has_used_torch(method):
     torch = pytest.importorskip("torch")
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"this platform cannot {method}")
     env = IsisOsirisVectorEnv(3 * MIN_ROWS, config=GameConfig("mini4"), threads=3)
     seen, _ = env.reset(seed=8)
     for step in range(5):
         seen, *_ = env.step(choose(seen["action_mask"], step))
         torch.ones(500, 500) @ torch.ones(500, 500)
-    context = multiprocessing.get_context(method)
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_play_and_send, args=(theirs, env, seen))
-    child.start()
-    theirs.close()
-    try:
-        assert ours.poll(100), "the child hangs"
-        found = ours.recv()
-    finally:
-        child.kill()
-        child.join()
-    assert found == _play(env, seen)
+    assert answer_of_child(method, _play, env, seen, seconds=100) == _play(env, seen)
 
 
 def test_single_environments_in_processes_of_gymnasium():

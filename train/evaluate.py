@@ -21,7 +21,7 @@ import agents  # noqa: F401  (registers its specs)
 from isis_env.batch import Batch
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.deal import check_seed
-from isis_env.policy import Agent, ask, make_agent
+from isis_env.policy import Agent, ask_each, make_agent
 from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
 from train.config import EVALUATION_SEED
 
@@ -155,15 +155,6 @@ def play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray,
         _record_ended(records, batch, rows[turn.done], turn.rewards[turn.done])
         rows = rows[~turn.done]
     return records
-
-
-def ask_each(players: Sequence[Agent], chooser: np.ndarray, batch: Batch, rows: np.ndarray) -> np.ndarray:
-    """The actions int64[m] of the games in `rows`, each chosen by the agent of index `chooser` (int[m])."""
-    actions = np.empty(len(rows), np.int64)
-    for index in np.unique(chooser):
-        mine = chooser == index
-        actions[mine] = ask(players[index], batch.decisions(rows[mine], players[index].recall))
-    return actions
 
 
 def _record_ended(records: np.ndarray, batch: Batch, rows: np.ndarray, margins: np.ndarray) -> None:

@@ -27,11 +27,11 @@ from isis_env.batch import Batch
 from isis_env.config import GameConfig, check_choice
 from isis_env.deal import check_seed
 from isis_env.game import NOTHING
-from isis_env.policy import Agent, ask, make_agent
+from isis_env.policy import Agent, ask, ask_each, make_agent
 from isis_env.reward import MARGIN_BOUND, REWARDS
 from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
 from train.config import EVALUATION_SEED
-from train.evaluate import ask_each, check_board, t_interval
+from train.evaluate import check_board, t_interval
 
 # Equals of the standard strength: their games stay close, and only in a close game does a choice at the end decide who
 # wins. In games of greedy with random hardly any does. Deals and greedy's coin tosses make the positions differ enough.

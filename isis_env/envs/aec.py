@@ -15,6 +15,7 @@ from isis_env import deal, game, notation, observation
 from isis_env._jit import kernel
 from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
 from isis_env.deal import Deal
+from isis_env.envs.spaces import action_space, observation_space
 from isis_env.game import IllegalActionError
 from isis_env.observation import Recall
 from isis_env.render import render_text
@@ -85,16 +86,8 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         self._seats = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self._length = observation.observation_size(board)
         self._num_actions = self.config.num_actions
-        self.observation_spaces = {
-            agent: spaces.Dict(
-                {
-                    "observation": spaces.Box(-1.0, 1.0, (self._length,), np.float32),
-                    "action_mask": spaces.Box(0, 1, (self._num_actions,), np.int8),
-                }
-            )
-            for agent in self.possible_agents
-        }
-        self.action_spaces = {agent: spaces.Discrete(self._num_actions) for agent in self.possible_agents}
+        self.observation_spaces = {agent: observation_space(board) for agent in self.possible_agents}
+        self.action_spaces = {agent: action_space(board) for agent in self.possible_agents}
         self.state_space = spaces.Box(-1.0, 1.0, (observation.state_size(board),), np.float32)
 
         self._seed: int | None = None

@@ -3,16 +3,15 @@
 Importing this module registers `IsisOsiris-v0`, so that `gymnasium.make("isis_env.envs.single:IsisOsiris-v0")` works.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from isis_env.config import GameConfig
-from isis_env.observation import Recall, known_states, observation_size
+from isis_env.envs.spaces import action_space, ignore_options, observation_space
+from isis_env.observation import Recall, known_states
 from isis_env.policy import Agent
 from isis_env.render.text import render_text
 from isis_env.versus import Step, Versus
@@ -52,8 +51,8 @@ class IsisOsirisSingleEnv(gymnasium.Env):
         self.games = Versus(
             config, 1, opponents=opponents, shares=shares, recall=recall, reward=reward, illegal=illegal, threads=1
         )
-        self.observation_space = single_observation_space(config.board)
-        self.action_space = single_action_space(config.board)
+        self.observation_space = observation_space(config.board)
+        self.action_space = action_space(config.board)
         self.render_mode = render_mode
         self._recall = recall
         self._step: Step | None = None
@@ -66,8 +65,7 @@ class IsisOsirisSingleEnv(gymnasium.Env):
         There are no options: those given are ignored with a warning.
         """
         super().reset(seed=seed)
-        if options:
-            warnings.warn(f"reset options {', '.join(map(repr, options))} ignored: there are none", stacklevel=2)
+        ignore_options(options)
         if seed is not None or self._step is None:
             self._step = self.games.reset(seed)
         elif not self._step.done[0]:
@@ -118,19 +116,6 @@ class IsisOsirisSingleEnv(gymnasium.Env):
             "observation": self._step.observations[0].copy(),
             "action_mask": self._step.action_masks[0].copy(),
         }
-
-
-def single_observation_space(board: str) -> spaces.Dict:
-    """The space of one learner's observations on `board`."""
-    return spaces.Dict(
-        observation=spaces.Box(-1.0, 1.0, (observation_size(board),), np.float32),
-        action_mask=spaces.Box(0, 1, (GameConfig(board).num_actions,), np.int8),
-    )
-
-
-def single_action_space(board: str) -> spaces.Discrete:
-    """The space of one learner's actions on `board`."""
-    return spaces.Discrete(GameConfig(board).num_actions)
 
 
 gymnasium.register(

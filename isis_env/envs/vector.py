@@ -3,7 +3,6 @@
 `gymnasium.make_vec("isis_env.envs.vector:IsisOsiris-v0", num_envs=1024, opponents=["greedy"])` makes one too.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from isis_env.config import GameConfig
-from isis_env.envs.single import single_action_space, single_observation_space
+from isis_env.envs.spaces import action_space, ignore_options, observation_space
 from isis_env.observation import Recall
 from isis_env.policy import Agent
 from isis_env.versus import Step, Versus
@@ -64,8 +63,8 @@ class IsisOsirisVectorEnv(VectorEnv):
             threads=threads,
         )
         self.num_envs = self.games.num_games
-        self.single_observation_space = single_observation_space(self.games.batch.board)
-        self.single_action_space = single_action_space(self.games.batch.board)
+        self.single_observation_space = observation_space(self.games.batch.board)
+        self.single_action_space = action_space(self.games.batch.board)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.render_mode = None
@@ -78,8 +77,7 @@ class IsisOsirisVectorEnv(VectorEnv):
         Without a seed every row goes to the next episode of its seed; the very first time the seeds are fresh. There
         are no options: those given are ignored with a warning.
         """
-        if options:
-            warnings.warn(f"reset options {', '.join(map(repr, options))} ignored: there are none", stacklevel=2)
+        ignore_options(options)
         return _seen(self.games.reset(seed)), {}
 
     def step(

@@ -1,0 +1,31 @@
+"""What one seat observes and chooses from, as Gymnasium spaces; what `reset` has no options for."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from isis_env.config import GameConfig
+from isis_env.observation import observation_size
+
+
+def observation_space(board: str) -> spaces.Dict:
+    """`observation` float32[L] and `action_mask` int8[A] on `board`, a fresh space."""
+    return spaces.Dict(
+        {
+            "observation": spaces.Box(-1.0, 1.0, (observation_size(board),), np.float32),
+            "action_mask": spaces.Box(0, 1, (GameConfig(board).num_actions,), np.int8),
+        }
+    )
+
+
+def action_space(board: str) -> spaces.Discrete:
+    """The cells and, last, draw; a fresh space."""
+    return spaces.Discrete(GameConfig(board).num_actions)
+
+
+def ignore_options(options: dict[str, Any] | None) -> None:
+    """Warn the caller of `reset` of options that do nothing."""
+    if options:
+        warnings.warn(f"reset options {', '.join(map(repr, options))} ignored: there are none", stacklevel=3)
