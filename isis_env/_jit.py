@@ -60,15 +60,27 @@ def kernel(function: F) -> F:
     Kernels call each other freely but must not call each other in a circle (the cache cannot link such a pair). One
     that calls itself passes variables: literals would make versions of it that call each other in a circle.
     """
+    return _compiled(function)
+
+
+def inlined(function: F) -> F:
+    """A `kernel` whose code is put into those that call it: for what is done in every step of a game.
+
+    A call between kernels costs more than such work itself, for every array is handed over in seven parts.
+    """
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: F, **options: Any) -> F:
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     _announced.add(function)
     if folder is None:
-        return cast(F, numba.njit(nogil=True)(function))
+        return cast(F, numba.njit(nogil=True, **options)(function))
     # Numba reads the folder when it decorates; other packages' functions keep theirs.
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = str(folder)
     try:
-        return cast(F, numba.njit(nogil=True, cache=True)(function))
+        return cast(F, numba.njit(nogil=True, cache=True, **options)(function))
     finally:
         numba_config.CACHE_DIR = before
 

@@ -1,9 +1,10 @@
-"""Loops over the cells of a board in vector instructions, and sets of cells as bits.
+"""The cells of a board in vector instructions, and sets of cells as bits.
 
-A compiler makes less of such loops: with 36 cells it cannot fill its vectors evenly and does the rest one by one. Here
-the last vector overlaps the one before it. Boards of fewer cells than a vector has lanes are done one by one.
+A compiler makes less of loops over cells: with 36 of them it cannot fill its vectors evenly and does the rest one by
+one. Here the last vector overlaps the one before it, and every board has code of its own, without loops.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from isis_env._jit import kernel, numba_config
+from isis_env._jit import inlined, numba_config
+from isis_env.config import BOARDS
 
 LANES = 8  # 16 floats would mostly lie across two cache lines, which takes longer
 BYTES = 16  # lanes where bytes are read and nothing is written
@@ -19,33 +21,29 @@ BYTES = 16  # lanes where bytes are read and nothing is written
 _COMPILED = not numba_config.DISABLE_JIT  # vectors exist in compiled code only
 
 
-@kernel
-def mark(cells, value, out):
-    """out (float32) = 1 where `cells` (int8, at least as many) is `value`, else 0."""
-    n = len(out)
-    if _COMPILED and n >= LANES:
-        for first in range(0, n - LANES + 1, LANES):
-            _mark(cells, value, out, first)
-        _mark(cells, value, out, n - LANES)
+@inlined
+def mark(cells, values, n, out):
+    """Write n entries to `out` (float32 or int8) for each of the tuple `values`: 1 where a cell is it, else 0.
+
+    `cells` int8[MAX_CELLS], of which the first n are those of a board.
+    """
+    if _COMPILED:
+        _mark(cells, values, n, out)
     else:
-        for cell in range(n):
-            out[cell] = 1 if cells[cell] == value else 0
+        for place, value in enumerate(values):
+            out[place * n : (place + 1) * n] = cells[:n] == value
 
 
-@kernel
-def scale(cells, factor, nothing, out):
-    """out (float32) = `cells` (int8, at least as many) times `factor`, but 0 where a cell is `nothing`."""
-    n = len(out)
-    if _COMPILED and n >= LANES:
-        for first in range(0, n - LANES + 1, LANES):
-            _scale(cells, factor, nothing, out, first)
-        _scale(cells, factor, nothing, out, n - LANES)
+@inlined
+def scale(cells, factor, nothing, n, out):
+    """Write n entries to `out` (float32): the cells, as of `mark`, times `factor`, but 0 where one is `nothing`."""
+    if _COMPILED:
+        _scale(cells, factor, nothing, n, out)
     else:
-        for cell in range(n):
-            out[cell] = cells[cell] * factor if cells[cell] != nothing else 0
+        out[:n] = np.where(cells[:n] == nothing, 0, cells[:n] * factor)
 
 
-@kernel
+@inlined
 def as_bits(mask):
     """uint64 whose bit i is set where `mask[i]` (int8, at most 64 entries) is not 0."""
     n = len(mask)
@@ -60,7 +58,7 @@ def as_bits(mask):
     return bits
 
 
-@kernel
+@inlined
 def count_bits(bits):
     """How many bits of a uint64 are set: sums of pairs, of fours, of eights, and then all of them at once."""
     bits = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -69,7 +67,7 @@ def count_bits(bits):
     return np.int64((bits * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@kernel
+@inlined
 def nth_bit(bits, n):
     """The place of the n-th set bit of a uint64, counted from 0: halves are skipped that end before it."""
     place = 0
@@ -84,32 +82,47 @@ def nth_bit(bits, n):
 
 
 @intrinsic
-def _mark(typingctx, cells, value, out, first):
-    """`mark` for the cells `first` to `first + LANES - 1`."""
+def _mark(typingctx, cells, values, n, out):
+    """`mark` in machine code."""
 
     def codegen(context, builder, signature, args):
-        found = builder.load(_pointer(context, builder, signature, args, 0, LANES), align=1)
-        hit = builder.icmp_signed("==", found, splat(builder, args[1], LANES))
-        ones = ir.Constant(ir.VectorType(ir.FloatType(), LANES), [1.0] * LANES)
-        _store(context, builder, signature, args, builder.select(hit, ones, cgutils.get_null_value(ones.type)))
+        wanted = [splat(builder, value, LANES) for value in cgutils.unpack_tuple(builder, args[1])]
+        ones = ir.Constant(ir.VectorType(context.get_value_type(out.dtype), LANES), [1] * LANES)
+        zeros = cgutils.get_null_value(ones.type)
+        for size, first in _vectors_of_board(builder, args[2]):
+            found = builder.load(_vector(context, builder, cells, args[0], first, LANES), align=1)
+            for place, value in enumerate(wanted):
+                marks = builder.select(builder.icmp_signed("==", found, value), ones, zeros)
+                builder.store(marks, _vector(context, builder, out, args[3], place * size + first, LANES), align=1)
         return context.get_dummy_value()
 
-    return types.void(cells, types.int8, out, types.intp), codegen
+    return types.void(cells, types.UniTuple(types.int8, len(values)), types.int64, out), codegen
 
 
 @intrinsic
-def _scale(typingctx, cells, factor, nothing, out, first):
-    """`scale` for the cells `first` to `first + LANES - 1`."""
+def _scale(typingctx, cells, factor, nothing, n, out):
+    """`scale` in machine code."""
 
     def codegen(context, builder, signature, args):
-        found = builder.load(_pointer(context, builder, signature, args, 0, LANES), align=1)
-        factors = splat(builder, args[1], LANES)
-        scaled = builder.fmul(builder.sitofp(found, factors.type), factors)
-        hidden = builder.icmp_signed("==", found, splat(builder, args[2], LANES))
-        _store(context, builder, signature, args, builder.select(hidden, cgutils.get_null_value(factors.type), scaled))
+        factors, hidden = (splat(builder, arg, LANES) for arg in args[1:3])
+        zeros = cgutils.get_null_value(factors.type)
+        for _size, first in _vectors_of_board(builder, args[3]):
+            found = builder.load(_vector(context, builder, cells, args[0], first, LANES), align=1)
+            scaled = builder.fmul(builder.sitofp(found, factors.type), factors)
+            shown = builder.select(builder.icmp_signed("==", found, hidden), zeros, scaled)
+            builder.store(shown, _vector(context, builder, out, args[4], first, LANES), align=1)
         return context.get_dummy_value()
 
-    return types.void(cells, types.float32, types.int8, out, types.intp), codegen
+    return types.void(cells, types.float32, types.int8, types.int64, out), codegen
+
+
+def _vectors_of_board(builder: ir.IRBuilder, n: ir.Value) -> Iterator[tuple[int, int]]:
+    """For each board, in code that runs if it has `n` cells: their number, and where each vector of them begins."""
+    for board in BOARDS.values():
+        size = board.side * board.side
+        with builder.if_then(builder.icmp_signed("==", n, ir.Constant(n.type, size))):
+            for first in (*range(0, size - LANES + 1, LANES), size - LANES):
+                yield size, first
 
 
 @intrinsic
@@ -117,7 +130,7 @@ def _bits(typingctx, mask, first):
     """`as_bits` of the `BYTES` entries from `first` on, as the lowest bits."""
 
     def codegen(context, builder, signature, args):
-        entries = builder.load(_pointer(context, builder, signature, args, 0, BYTES), align=1)
+        entries = builder.load(_vector(context, builder, mask, args[0], args[1], BYTES), align=1)
         hit = builder.icmp_signed("!=", entries, cgutils.get_null_value(entries.type))
         return builder.zext(builder.bitcast(hit, ir.IntType(BYTES)), ir.IntType(64))
 
@@ -131,12 +144,8 @@ def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
     return builder.shuffle_vector(first, vector, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
-def _pointer(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, index: int, lanes: int) -> ir.Value:
-    """To the element of the array `args[index]` that the last argument names, and the next ones, as a vector."""
-    array = context.make_array(signature.args[index])(context, builder, args[index])
-    element = builder.gep(array.data, [args[-1]])
+def _vector(context: Any, builder: ir.IRBuilder, kind: Any, array: ir.Value, first: Any, lanes: int) -> ir.Value:
+    """Where so many entries of an array of type `kind` begin."""
+    place = first if isinstance(first, ir.Value) else context.get_constant(types.intp, first)
+    element = builder.gep(context.make_array(kind)(context, builder, array).data, [place])
     return builder.bitcast(element, ir.VectorType(element.type.pointee, lanes).as_pointer())
-
-
-def _store(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, vector: ir.Value) -> None:
-    builder.store(vector, _pointer(context, builder, signature, args, -2, LANES), align=1)

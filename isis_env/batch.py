@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isis_env import deal, game
-from isis_env._jit import kernel
+from isis_env._jit import inlined, kernel
 from isis_env._threads import SharedKernel, available_cores, run_shared, shared_kernel
 from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
 from isis_env.game import STATE, IllegalActionError
@@ -132,7 +132,7 @@ class Batch:
         self.episodes = np.zeros(n, np.uint64)
         self._decks = np.zeros((n, MAX_TILES), np.int8)
         self._all_rows = np.arange(n)
-        self._legal = np.zeros(n, np.bool_)
+        self._illegal = np.zeros(1, np.bool_)  # what `_check` found
         self._has_reset = False
         self._checked_out: Turn | None = None  # the caller's buffers are mostly the same from step to step
 
@@ -258,10 +258,10 @@ class Batch:
 
     def check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
         """Raise an IllegalActionError if one of the `actions` (int64[m]) of `rows` (int64[m]) is outside its mask."""
-        legal = self._legal[: len(rows)]
-        self._run(_check, rows, self.states, actions, legal)
-        if not legal.all():
-            index = int(legal.argmin())
+        self._illegal[0] = False
+        self._run(_check, rows, self.states, actions, self._illegal)
+        if self._illegal[0]:
+            index = next(i for i, row in enumerate(rows) if not game.legal(self.states[row], actions[i]))
             state = self.states[rows[index]]
             raise IllegalActionError(
                 f"row {rows[index]}: action {actions[index]} of seat {state.seat} is illegal; "
@@ -396,7 +396,7 @@ def _deal_rows(first, last, rows, states, decks, seeds, episodes):
         _deal_row(states[row], decks[row], seeds[row], episodes[row])
 
 
-@kernel
+@inlined
 def look_at(s, recall, observation, mask):
     """Write what the seat on turn may know and do."""
     observe(s, s.seat, recall, observation)
@@ -412,12 +412,14 @@ def _look(first, last, rows, states, recall, observations, masks, seats):
 
 
 @shared_kernel
-def _check(first, last, rows, states, actions, legal):
+def _check(first, last, rows, states, actions, illegal):
+    """Set `illegal[0]` if an action is."""
     for index in range(first, last):
-        legal[index] = game.legal(states[rows[index]], actions[index])
+        if not game.legal(states[rows[index]], actions[index]):
+            illegal[0] = True
 
 
-@kernel
+@inlined
 def play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
     """Take one decision in a row, which may be illegal only if `lose`; whether its game has ended.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isis_env import game
-from isis_env._jit import kernel
+from isis_env._jit import inlined, kernel
 from isis_env.config import FACES, MAX_TILES, TILES_EACH, TILES_TOTAL, GameConfig
 
 MAX_SEED = 2**64 - 1
@@ -27,7 +27,7 @@ _SHIFT_30, _SHIFT_27, _SHIFT_31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _SHIFT_11 = np.uint64(11)
 
 
-@kernel
+@inlined
 def random_bits(key, counter):
     """64 random bits (uint64) for a place in the stream of `key`."""
     x = np.uint64(key) + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
@@ -36,7 +36,7 @@ def random_bits(key, counter):
     return x ^ (x >> _SHIFT_31)
 
 
-@kernel
+@inlined
 def random_below(key, counter, n):
     """A uniform integer in 0 .. n-1; the bias of the modulus is below n / 2**53."""
     return np.int64((random_bits(key, counter) >> _SHIFT_11) % np.uint64(n))
@@ -64,7 +64,7 @@ def deal(seed, episode, side, players, deck):
     return random_below(key, 0, players)
 
 
-@kernel
+@inlined
 def next_face(s, deck):
     """The face that the seat on turn draws from its pile of `deck` in state `s`."""
     if s.common_reserve:
@@ -73,7 +73,7 @@ def next_face(s, deck):
     return deck[(s.seat + 1) * size - s.pile[s.seat]]
 
 
-@kernel
+@inlined
 def play(s, deck, action):
     """Take a legal `action` of the action space: draw from `deck`, or place on a cell."""
     if action == game.cells_of(s):

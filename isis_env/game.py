@@ -18,7 +18,8 @@ Actions are these cells and, after the last of them, draw.
 
 import numpy as np
 
-from isis_env._jit import kernel
+from isis_env._jit import inlined, kernel
+from isis_env._vectors import mark
 from isis_env.config import (
     COPIES,
     MAX_CELLS,
@@ -107,7 +108,7 @@ def reset(s, side, players, common_reserve, start):
     s.placer[:] = -1
 
 
-@kernel
+@inlined
 def draw(s, face):
     """The seat on turn takes the top tile of its pile and shows everybody that it is `face`."""
     s.pile[pile_of(s, s.seat)] -= 1
@@ -115,7 +116,7 @@ def draw(s, face):
     s.held = face
 
 
-@kernel
+@inlined
 def place(s, cell):
     """The seat on turn places the tile it holds, or else a stone, on `cell`, and the turn passes."""
     if s.held != NOTHING:
@@ -132,19 +133,19 @@ def place(s, cell):
     _pass_turn(s)
 
 
-@kernel
+@inlined
 def cells_of(s):
     """Number of cells of the board; also the number of the draw action."""
     return int(s.side) * int(s.side)
 
 
-@kernel
+@inlined
 def is_over(s):
     """Whether the last free cell is filled."""
     return s.placed == cells_of(s)
 
 
-@kernel
+@inlined
 def legal(s, action):
     """Whether the seat on turn may take `action` now; nobody may after the end."""
     cells = cells_of(s)
@@ -153,35 +154,33 @@ def legal(s, action):
     return 0 <= action < cells and s.board[action] == EMPTY and can_place(s)
 
 
-@kernel
+@inlined
 def legal_mask(s, mask):
     """Write 1 for every legal action of the seat on turn and 0 for the others to `mask` (int8[cells + 1])."""
     cells = cells_of(s)
-    open_to_place = np.int8(can_place(s))
-    for cell in range(cells):
-        mask[cell] = open_to_place if s.board[cell] == EMPTY else np.int8(0)
+    mark(s.board, (EMPTY if can_place(s) else UNKNOWN,), cells, mask)  # no cell of a board is UNKNOWN
     mask[cells] = can_draw(s)
 
 
-@kernel
+@inlined
 def can_draw(s):
     """Whether the seat on turn may draw: no tile is held, and its pile has one."""
     return s.held == NOTHING and s.pile[pile_of(s, s.seat)] > 0 and not is_over(s)
 
 
-@kernel
+@inlined
 def can_place(s):
     """Whether the seat on turn may fill a free cell: with the tile it holds, or with a stone it has left."""
     return s.held != NOTHING or s.stones[s.seat] > 0
 
 
-@kernel
+@inlined
 def pile_of(s, seat):
     """The pile that `seat` draws from: its own, or with a common reserve pile 0."""
     return 0 if s.common_reserve else seat
 
 
-@kernel
+@inlined
 def box(s):
     """Tiles that went to the box unseen."""
     return 0 if s.common_reserve else TILES_TOTAL[s.side] - s.players * TILES_EACH[s.side, s.players]
@@ -207,7 +206,7 @@ def outcomes(s, odds):
         odds[slot] = s.unrevealed[slot] / total if total > 0 else 0.0
 
 
-@kernel
+@inlined
 def is_concealed(s):
     """Whether `observation.conceal` has turned this state into what one seat knows under limited recall."""
     return s.score[0] == UNKNOWN
@@ -272,7 +271,7 @@ def strip(score: int) -> tuple[str, int, int]:
     return "blue" if score > 0 else "red", markers, abs(score) - 20 * markers
 
 
-@kernel
+@inlined
 def _score_placement(s, cell):
     """Bring the running scores up to date with the piece just placed on `cell`.
 
@@ -289,7 +288,7 @@ def _score_placement(s, cell):
             s.score[s.seat] += s.face[_BESIDE[s.side, cell, k]]
 
 
-@kernel
+@inlined
 def _pass_turn(s):
     """Clockwise to the next seat that has a piece to play; the stuck are skipped. After the end nothing moves."""
     if is_over(s):

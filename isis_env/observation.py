@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from isis_env import game
-from isis_env._jit import kernel
+from isis_env._jit import inlined, kernel
 from isis_env._vectors import mark, scale
 from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS, check_choice
 from isis_env.game import NOTHING, TILE, UNKNOWN
@@ -152,7 +152,7 @@ def check_recall(recall: object, name: str = "recall") -> int:
     raise ValueError(f'{name}={recall!r}: must be an integer >= 1 or "full"')
 
 
-@kernel
+@inlined
 def observe(s, seat, recall, out):
     """Write what `seat` may know of `s` under `recall` to `out` (float32[L]).
 
@@ -160,14 +160,13 @@ def observe(s, seat, recall, out):
     """
     cells = game.cells_of(s)
     concealed = game.is_concealed(s)
-    for relative in range(MAX_PLAYERS):
-        mark(s.board, _owner(s, relative, seat), out[relative * cells : (relative + 1) * cells])
-    mark(s.board, TILE, out[MAX_PLAYERS * cells : (MAX_PLAYERS + 1) * cells])
-    faces = out[(MAX_PLAYERS + 1) * cells : CELL_PLANES * cells]
+    seats = _owner(s, 0, seat), _owner(s, 1, seat), _owner(s, 2, seat), _owner(s, 3, seat)
+    mark(s.board, (*seats, TILE), cells, out)
+    faces = out[(MAX_PLAYERS + 1) * cells :]
     if recall == FULL or concealed:
-        scale(s.face, np.float32(1 / FACE_SCALE), UNKNOWN, faces)
+        scale(s.face, np.float32(1 / FACE_SCALE), UNKNOWN, cells, faces)
     else:
-        faces[:] = _ZERO
+        faces[:cells] = _ZERO
         for turn in range(_first_visible(s, seat, recall), s.placed):
             cell = s.order[turn]
             faces[cell] = s.face[cell] * (1 / FACE_SCALE)
@@ -278,7 +277,7 @@ def _first_visible(s, seat, recall):
     return 0
 
 
-@kernel
+@inlined
 def _show_globals(s, seat, remembers, out):
     """What follows the cell planes. Counts are multiplied by 1 / scale in double precision, which rounds to the same
     float32 as a division and is several times faster.
@@ -308,7 +307,7 @@ def _show_globals(s, seat, remembers, out):
             out[_UNREVEALED + MAX_FACE + index] = s.unrevealed[MAX_FACE + 1 + index] * (1 / COPIES_SCALE)
 
 
-@kernel
+@inlined
 def _owner(s, relative, observer):
     """The seat at place `relative` clockwise from the observer, or `_NOBODY` beyond the last."""
     if relative >= s.players:
@@ -317,7 +316,7 @@ def _owner(s, relative, observer):
     return seat - s.players if seat >= s.players else seat
 
 
-@kernel
+@inlined
 def _face_index(face):
     """Place of a face among -4..-1, 1..4."""
     return face + MAX_FACE if face < 0 else face + MAX_FACE - 1
