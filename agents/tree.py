@@ -14,7 +14,7 @@ from agents.position import draw_gain, free_cells, gain, place
 from isis_env import game
 from isis_env._jit import kernel
 from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS
-from isis_env.game import FACE_SLOTS, NOTHING, TILE
+from isis_env.game import FACE_SLOTS, NOTHING, TILE, UNKNOWN
 
 MAX_EDGES = MAX_CELLS + 1  # of a node
 MAX_PATH = 3 * MAX_CELLS + 1  # a draw, its face and its cell at most for every placement
@@ -158,6 +158,8 @@ def arriving_edge(tree, position, later):
     holding = position[0].held != NOTHING
     for turn in range(position[0].placed, p.placed):
         cell = p.order[turn]
+        if cell == UNKNOWN:  # an agent that remembers faces only
+            return -1
         if p.board[cell] == TILE and not holding:
             edge = _edge_of(tree, _edge_of(tree, edge, game.cells_of(p)), p.face[cell])
         holding = False
