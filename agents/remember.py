@@ -6,8 +6,8 @@ import numpy as np
 
 from isis_env import game
 from isis_env._jit import kernel
-from isis_env.config import COPIES, MAX_CELLS, MAX_FACE, MAX_PLAYERS, NEIGHBOURS
-from isis_env.game import NOTHING, TILE, UNKNOWN
+from isis_env.config import MAX_CELLS, MAX_PLAYERS
+from isis_env.game import TILE, UNKNOWN
 from isis_env.observation import FULL, Recall, observe
 from isis_env.policy import Agent, Analysis, Decisions, ask, make_agent, register
 
@@ -69,23 +69,13 @@ def _complete(states, observations, seats, games, first, faces):
         seen = faces[games[row], seats[row]]
         if first[row]:
             seen[:] = UNKNOWN
-        s.unrevealed[:] = COPIES[s.side]
-        if s.held != NOTHING:
-            s.unrevealed[s.held + MAX_FACE] -= 1
-        s.score[: s.players] = 0
         for cell in range(game.cells_of(s)):
-            if s.board[cell] != TILE:
-                continue
-            if s.face[cell] != UNKNOWN:
-                seen[cell] = s.face[cell]
-            elif seen[cell] == UNKNOWN:
-                return row
-            face = seen[cell]
-            s.face[cell] = face
-            s.unrevealed[face + MAX_FACE] -= 1
-            for k in range(4):
-                beside = NEIGHBOURS[s.side, cell, k]
-                if beside >= 0 and 0 <= s.board[beside] < TILE:
-                    s.score[s.board[beside]] += face
+            if s.board[cell] == TILE:
+                if s.face[cell] != UNKNOWN:
+                    seen[cell] = s.face[cell]
+                elif seen[cell] == UNKNOWN:
+                    return row
+                s.face[cell] = seen[cell]
+        game.recount(s)
         observe(s, seats[row], FULL, observations[row])
     return -1

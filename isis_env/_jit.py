@@ -3,15 +3,18 @@
 Numba's own cache looks only at the file a function stands in, so editing `game.py` would leave kernels of other
 modules that inline it untouched. Here the cache folder is named after a hash of every source that a kernel can inline:
 those of this package and those beside the kernel. Change one and all compile again. The folder lies beside the sources
-or, where that is read-only, in the user's cache directory. The first compilation in a process says so on standard
-error, for a cold cache takes up to a minute.
+or, where that is read-only, in the user's cache directory; one of other sources is removed after a month. The first
+compilation for a folder in a process says so on standard error, for a cold cache takes up to a minute.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -24,6 +27,8 @@ numba_config: Any = numba.config  # its attributes are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = Path(__file__).parent
+_PREFIX = "isis_env-"
+_KEPT_SECONDS = 30 * 24 * 3600
 
 
 def _source_hash(*folders: Path) -> str:
@@ -45,13 +50,28 @@ def _writable(folder: Path) -> bool:
 @functools.cache
 def cache_folder(sources: Path = _PACKAGE) -> Path | None:
     """Where kernels that stand in the folder `sources` are cached, or None where nothing can be written."""
-    name = f"isis_env-{_source_hash(_PACKAGE, sources)}"
+    name = _PREFIX + _source_hash(_PACKAGE, sources)
     if numba_config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
         candidates = [str(numba_config.CACHE_DIR)]
     else:
         user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (never raises)
         candidates = [str(sources / "__pycache__"), f"{user_cache}/isis_env"]
-    return next((Path(folder, name) for folder in candidates if _writable(Path(folder, name))), None)
+    for folder in candidates:
+        path = Path(folder, name)
+        is_new = not path.exists()
+        if _writable(path):
+            if is_new:
+                _remove_old(path)
+            return path
+    return None
+
+
+def _remove_old(new: Path) -> None:
+    """Remove what other sources left beside the folder `new` if nothing was compiled there for a long time."""
+    with contextlib.suppress(OSError):  # of another process that does the same
+        for folder in new.parent.glob(f"{_PREFIX}*"):
+            if folder != new and time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
+                shutil.rmtree(folder)
 
 
 def kernel(function: F) -> F:
@@ -73,7 +93,7 @@ def inlined(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     folder = cache_folder(Path(function.__code__.co_filename).parent)
-    _announced.add(function)
+    _kernels.add(function)
     if folder is None:
         return cast(F, numba.njit(nogil=True, **options)(function))
     # Numba reads the folder when it decorates; other packages' functions keep theirs.
@@ -85,7 +105,8 @@ def _compiled(function: F, **options: Any) -> F:
         numba_config.CACHE_DIR = before
 
 
-_announced: set[Callable[..., Any]] = set()  # the functions whose compilation is announced; emptied by the first
+_kernels: set[Callable[..., Any]] = set()
+_announced: set[Path | None] = set()  # the folders that kernels are compiled for, said once each
 
 
 class _Announcement(event.Listener):
@@ -93,10 +114,12 @@ class _Announcement(event.Listener):
 
     def on_start(self, compilation: Any) -> None:
         function = getattr(compilation.data["dispatcher"], "py_func", None)
-        if function not in _announced:
+        if function not in _kernels:
             return
         folder = cache_folder(Path(function.__code__.co_filename).parent)
-        _announced.clear()
+        if folder in _announced:
+            return
+        _announced.add(folder)
         kept = f"once; they are kept in {folder}" if folder else "and nothing can be kept: no cache folder is writable"
         print(f"isis_env: compiling kernels for this machine, {kept}", file=sys.stderr, flush=True)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from isis_env._jit import inlined, numba_config
@@ -96,6 +97,7 @@ def _mark(typingctx, cells, values, n, out):
                 builder.store(marks, _vector(context, builder, out, args[3], place * size + first, LANES), align=1)
         return context.get_dummy_value()
 
+    _require_contiguous(cells, out)
     return types.void(cells, types.UniTuple(types.int8, len(values)), types.int64, out), codegen
 
 
@@ -113,7 +115,15 @@ def _scale(typingctx, cells, factor, nothing, n, out):
             builder.store(shown, _vector(context, builder, out, args[4], first, LANES), align=1)
         return context.get_dummy_value()
 
+    _require_contiguous(cells, out)
     return types.void(cells, types.float32, types.int8, types.int64, out), codegen
+
+
+def _require_contiguous(*arrays: Any) -> None:
+    """Vectors are read and written from one entry to the next in memory."""
+    for array in arrays:
+        if array.layout != "C":
+            raise TypingError(f"{array}: must be C-contiguous")
 
 
 def _vectors_of_board(builder: ir.IRBuilder, n: ir.Value) -> Iterator[tuple[int, int]]:
@@ -134,6 +144,7 @@ def _bits(typingctx, mask, first):
         hit = builder.icmp_signed("!=", entries, cgutils.get_null_value(entries.type))
         return builder.zext(builder.bitcast(hit, ir.IntType(BYTES)), ir.IntType(64))
 
+    _require_contiguous(mask)
     return types.uint64(mask, types.intp), codegen
 
 

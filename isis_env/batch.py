@@ -14,7 +14,7 @@ import numpy as np
 from isis_env import deal, game
 from isis_env._jit import inlined, kernel
 from isis_env._threads import SharedKernel, available_cores, run_shared, shared_kernel
-from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice
+from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_positive
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
 from isis_env.reward import ILLEGAL, REWARDS, pay
@@ -82,7 +82,7 @@ class Batch:
         recall: what the observations show, see `isis_env.observation`.
         reward: `"win"` or `"margin"`.
         illegal: what an action outside the mask does. `"raise"`: an `IllegalActionError`, and no row is stepped.
-            `"lose"`: it ends that row's game as decision 15 has it, and the row is marked in `forfeited`.
+            `"lose"`: it ends that row's game as `reward.forfeit` has it, and the row is marked in `forfeited`.
         threads: how many share the work on large batches; by default one per core that the process may use.
 
     Attributes:
@@ -104,7 +104,7 @@ class Batch:
         threads: int | None = None,
     ) -> None:
         if isinstance(config, GameConfig):
-            configs = [config] * _positive("num_games", num_games)
+            configs = [config] * check_positive("num_games", num_games)
         else:
             configs = list(config)
             if not configs or num_games not in (None, len(configs)):
@@ -120,7 +120,7 @@ class Batch:
         self._recall = check_recall(recall)
         self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
         self.lose = check_choice("illegal", illegal, ILLEGAL) == "lose"
-        self.threads = available_cores() if threads is None else _positive("threads", threads)
+        self.threads = available_cores() if threads is None else check_positive("threads", threads)
 
         n = self.num_games
         self.states = np.zeros(n, STATE)
@@ -321,9 +321,10 @@ class Batch:
         if out is self._checked_out and len(out.seats) == m:
             return out
         for name, given, (shape, dtype) in zip(Turn._fields, out, self._turn_arrays(m), strict=True):
-            if given.shape != shape or given.dtype != dtype or not given.flags.writeable:
-                found = f"shape {given.shape} and type {given.dtype}"
-                wanted = f"of shape {shape} and type {np.dtype(dtype)}, and writeable"
+            flags = given.flags
+            if given.shape != shape or given.dtype != dtype or not (flags.writeable and flags.c_contiguous):
+                found = f"shape {given.shape}, type {given.dtype} and strides {given.strides}"
+                wanted = f"of shape {shape} and type {np.dtype(dtype)}, writeable and C-contiguous"
                 raise ValueError(f"out.{name} of {found}: must be {wanted}")
         self._checked_out = out
         return out
@@ -375,12 +376,6 @@ class Batch:
     def _run(self, shared: SharedKernel, *arguments: Any) -> None:
         """Have a kernel work on all rows of its first argument."""
         run_shared(shared, len(arguments[0]), self.threads, *arguments)
-
-
-def _positive(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
-    return int(value)
 
 
 @kernel

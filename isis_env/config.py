@@ -57,6 +57,10 @@ class GameConfig:
     def __post_init__(self) -> None:
         check_choice("board", self.board, tuple(BOARDS))
         allowed = tuple(self._board.stones_each)
+        if isinstance(self.players, np.integer):
+            object.__setattr__(self, "players", int(self.players))
+        if isinstance(self.common_reserve, np.bool_):
+            object.__setattr__(self, "common_reserve", bool(self.common_reserve))
         if type(self.players) is not int or self.players not in allowed:
             raise ValueError(
                 f"players={self.players!r}: must be {' or '.join(map(str, allowed))} on board {self.board!r}"
@@ -151,3 +155,10 @@ TILES_EACH = _by_side(lambda board: _per_players(board.tiles_each))  # [side, pl
 TILES_TOTAL = _by_side(lambda board: len(board.faces))  # [side]
 COPIES = _by_side(lambda board: [board.faces.count(f) for f in range(-MAX_FACE, MAX_FACE + 1)])  # [side, face + 4]
 FACES = _by_side(lambda board: board.faces + (0,) * (MAX_TILES - len(board.faces)))  # [side, tile]
+
+
+def check_positive(name: str, value: object) -> int:
+    """`value` as an int if it is an integer of 1 or more; otherwise a ValueError that names it as `name`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
+    return int(value)

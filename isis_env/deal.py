@@ -46,8 +46,9 @@ def random_below(key, counter, n):
 def decision_seed(seed, episode, seat, decision):
     """The seed (uint64) handed to an agent for one decision of one seat in one game.
 
-    Each step of the generator can be inverted, so a chain of them would tell the game's seed, and with it the deck. The
-    sum of two streams does not.
+    Each step of the generator can be inverted, so a chain of them would tell the game's seed, and with it the deck; two
+    streams combined cannot. Whoever tries all seeds up to the right one still finds it: where agents are not trusted,
+    take large random seeds for the games.
     """
     key = random_bits(random_bits(seed, episode), 1 + np.uint64(seat))
     return random_bits(key, decision) ^ random_bits(~key, decision)

@@ -196,6 +196,21 @@ def tiles_to_reveal(s):
 
 
 @kernel
+def recount(s):
+    """Work out running scores and unrevealed tiles from what lies on the table, all faces known, and what is held."""
+    s.unrevealed[:] = COPIES[s.side]
+    s.score[:] = 0
+    if s.held != NOTHING:
+        s.unrevealed[s.held + MAX_FACE] -= 1
+    for cell in range(cells_of(s)):
+        if s.board[cell] == TILE:
+            s.unrevealed[s.face[cell] + MAX_FACE] -= 1
+        elif s.board[cell] != EMPTY:
+            for k in range(4):
+                s.score[s.board[cell]] += s.face[_BESIDE[s.side, cell, k]]
+
+
+@kernel
 def outcomes(s, odds):
     """Write the probability of every face for the next draw to `odds` (float64[9], index face + 4).
 
@@ -226,7 +241,7 @@ def is_first_decision(s):
 
 @kernel
 def winners(s, won):
-    """Write to `won` (bool[4]) which seats have the highest score, and return how many they are (decision 8)."""
+    """Write to `won` (bool[4]) which seats have the highest score, and return how many they are."""
     best = s.score[0]
     for seat in range(1, s.players):
         best = max(best, s.score[seat])
@@ -250,7 +265,7 @@ def scores(s) -> list[int]:
 
 
 def skipped(s) -> list[tuple[int, int]]:
-    """All skipped turns as (cells filled, seat): the stuck seats passed over between two placements (decision 3)."""
+    """All skipped turns as (cells filled, seat): the stuck seats passed over between two placements."""
     players = int(s.players)
     acted = [int(seat) for seat in s.placer[: s.placed]]
     on_turn = acted[1:] + ([] if is_over(s) else [int(s.seat)])

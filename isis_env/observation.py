@@ -2,7 +2,7 @@
 
 Public at any time: the board, whose stone is where, which cells hold tiles, stones and tiles left of everybody, the
 size of the box, the tile just drawn. Never known before the end: undrawn tiles and the box. In between lies the face
-of a tile that was shown and turned down. Recall says how long a seat keeps it (decision 6): with recall k a seat sees
+of a tile that was shown and turned down. Recall says how long a seat keeps it: with recall k a seat sees
 the faces placed since its own k-th last completed turn, that turn's included; under `"full"` it sees all of them.
 Memory aids (counts of unrevealed faces, running scores) are zero unless recall is full. Who placed a tile, and when,
 is never observed.

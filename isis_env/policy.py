@@ -292,7 +292,7 @@ class Random(_BuiltIn):
 
 @register("greedy")
 class Greedy(_BuiltIn):
-    """One-ply greedy with perfect memory, the standard opponent (decision 16).
+    """One-ply greedy with perfect memory, the standard opponent.
 
     Maximises own score minus the mean of the others' after the action; drawing is worth the mean over unrevealed tiles
     of the best cell for each; a stone wins ties against drawing; equal cells are drawn from uniformly.

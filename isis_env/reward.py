@@ -1,4 +1,4 @@
-"""What a finished game pays each seat (decisions 9 and 15)."""
+"""What a finished game pays each seat."""
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def pay(s, forfeited, kind, out):
 
 @kernel
 def forfeit(s, kind, out):
-    """Write the returns of a game that the seat on turn ended by an illegal action (decision 15) to `out`."""
+    """Write the returns of a game that the seat on turn ended by an illegal action to `out`: all others win."""
     stake = MARGIN_BOUND if kind == MARGIN else 1
     out[:] = 0.0
     for seat in range(s.players):

@@ -1,7 +1,7 @@
 """A slow, plain twin of the rules of Isis & Osiris, written to be read beside the rulebook.
 
 It is the independent check of the fast engine and shares no code with it. Numbers in brackets, as in
-[decision 3], are those of the decisions page; [rules] is the rules text.
+[decision 3], are those of docs/rules.md; [rules] is the rulebook.
 """
 
 from collections import Counter

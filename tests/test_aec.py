@@ -24,7 +24,8 @@ from pettingzoo.test import api_test, performance_benchmark, render_test, seed_t
 from isis_env import isis_osiris_v0
 from isis_env.config import BOARDS, GameConfig
 from isis_env.game import IllegalActionError
-from isis_env.observation import layout, planes, state_layout
+from isis_env.observation import known_states, layout, planes, state_layout
+from isis_env.render import render_text
 from isis_env.reward import MARGIN_BOUND
 from isis_env.symmetry import apply_to_action, apply_to_mask, apply_to_observation, apply_to_state
 
@@ -893,6 +894,16 @@ def test_ansi_shows_what_the_seat_on_turn_may_know_and_all_after_the_end(config,
         assert re.findall(r"\((\d)\)", board) == stones
         if twin.held is not None:
             assert f"{twin.held:+d}" in text.partition("to place")[2]
+
+
+def test_a_full_board_that_is_still_concealed_shows_no_scores():
+    for env, _, action in walk(GameConfig(), games=1):
+        if action is None:
+            concealed = known_states(env._states, np.array([0]), 1)[0]
+    text = render_text(concealed)
+    assert "score" not in text
+    assert "strip" not in text
+    assert "127" not in text
 
 
 @every_form

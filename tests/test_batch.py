@@ -420,6 +420,8 @@ def test_out_that_does_not_fit(field, wrong):
         "rows": np.zeros((9, *array.shape[1:]), array.dtype)[:2],
         "type": array.astype(np.float32 if array.dtype == np.float64 else np.float64),
         "axes": array[0],
+        "every other": np.repeat(array, 2, axis=-1)[..., ::2],
+        "backwards": array[..., ::-1],
     }
     before = contents(batch)
     with pytest.raises((TypeError, ValueError)) as caught:

@@ -60,6 +60,11 @@ def test_engine_equals_slow_twin_at_every_step(form):
             expected = np.array([position[name] for position in positions])
             found = states[name] if expected.ndim == 1 else states[name][:, : expected.shape[1]]
             assert (found == expected).all(), f"{name} of\n{notation.dumps(states[-1])}"
+        recounted = states.copy()
+        for state in recounted:
+            state.score[:], state.unrevealed[:] = 1, 1
+            game.recount(state)
+        assert (recounted == states).all()
         assert states["seat"][:-1].tolist() == seats
         assert [np.flatnonzero(mask).tolist() for mask in masks] == [*legal, []]
         last = states[-1]
@@ -182,6 +187,12 @@ def test_settings_outside_the_rules_are_errors_that_say_so(arguments, message):
         GameConfig(**arguments)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_settings_may_be_numpy_scalars():
+    config = GameConfig(players=np.int64(3), common_reserve=np.bool_(True))
+    assert config == GameConfig(players=3, common_reserve=True)
+    assert (type(config.players), type(config.common_reserve)) == (int, bool)
 
 
 def test_pieces_by_the_table():

@@ -164,7 +164,8 @@ def test_an_opponents_illegal_action_is_an_error_always():
         ({"opponents": "greedy"}, "opponents='greedy': must be a sequence"),
         ({"opponents": []}, r"opponents=\[\]: must be a sequence of at least one agent"),
         ({"opponents": ["gready"]}, "'gready' must be one of"),
-        ({"num_envs": 0}, "num_games=0"),
+        ({"num_envs": 0}, "num_envs=0: must be an integer >= 1"),
+        ({"num_envs": 3, "config": [GameConfig()] * 2}, "num_envs=3: must be the number of configs, 2"),
         ({"recall": 0}, "recall=0"),
         ({"reward": "points"}, "reward='points'"),
         ({"illegal": "ignore"}, "illegal='ignore'"),
@@ -198,11 +199,11 @@ def test_wrong_calls():
 
 @pytest.mark.filterwarnings("ignore:.*render modes.*")
 def test_gymnasiums_own_check():
-    check_env(gymnasium.make("isis_env.envs.single:IsisOsiris-v0", illegal="lose").unwrapped, skip_render_check=True)
+    check_env(gymnasium.make("isis_env/IsisOsiris-v0", illegal="lose").unwrapped, skip_render_check=True)
 
 
 def test_made_by_name_and_wrapped():
-    env = gymnasium.make_vec("isis_env.envs.single:IsisOsiris-v0", num_envs=6, opponents=["greedy"])
+    env = gymnasium.make_vec("isis_env/IsisOsiris-v0", num_envs=6, opponents=["greedy"])
     assert isinstance(env.unwrapped, IsisOsirisVectorEnv)
     assert env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     env = RecordEpisodeStatistics(env)

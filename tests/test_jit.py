@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,11 @@ def copy(tmp_path):
     return tmp_path
 
 
-def play(folder: Path, **environment: str) -> tuple[Path, str]:
+def play(folder: Path, program: str = PLAY, **environment: str) -> tuple[Path, str]:
     """Play with the copy of the package in `folder`: where its kernels are cached, and the scores."""
     env = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "user"), **environment}
     env.pop("NUMBA_CACHE_DIR", None)
-    run = subprocess.run([sys.executable, "-c", PLAY], env=env, cwd=folder, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", program], env=env, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     cache, scores = run.stdout.splitlines()
     return Path(cache), scores, run.stderr
@@ -58,6 +59,18 @@ def test_a_second_process_uses_the_cache_and_a_changed_kernel_source_does_not(co
     changed_cache, changed_scores, _ = play(copy)
     assert changed_cache != cache
     assert changed_scores != scores, "batch.py did not change, but what it inlines did"
+
+
+def test_what_was_compiled_of_other_sources_goes_after_a_month(copy):
+    caches = copy / "isis_env" / "__pycache__"
+    old, young, of_others = caches / "isis_env-0123456789abcdef", caches / "isis_env-fedcba9876543210", caches / "other"
+    for folder, days in ((old, 31), (young, 29), (of_others, 31)):
+        folder.mkdir(parents=True)
+        (folder / "kernel.nbc").write_text("")
+        then = time.time() - days * 24 * 3600
+        os.utime(folder, (then, then))
+    play(copy, "import isis_env; print(); print()")
+    assert [folder.exists() for folder in (old, young, of_others)] == [False, True, True]
 
 
 def test_a_package_that_cannot_be_written_caches_in_the_users_folder(copy):

@@ -247,6 +247,16 @@ def test_illegal_action_of_the_learner_changes_nothing():
     assert_same_games(games, same)
 
 
+def test_a_learner_without_masks_may_lose_by_an_illegal_action():
+    env = IsisOsirisVecEnv(GameConfig(players=3), 3, opponents=OPPONENTS, seed=1, illegal="lose")
+    env.reset()
+    _, rewards, done, infos = env.step(np.array([99, env.action_masks()[1].argmax(), -1]))
+    assert done.tolist() == [True, False, True]
+    assert rewards.tolist() == [-1, 0, -1]
+    assert [info.get("win_share") for info in infos] == [0, None, 0]
+    assert env.action_masks().any(axis=1).all(), "the next games have begun"
+
+
 def assert_same_games(games, others):
     for episodes, other_episodes in zip(games, others, strict=True):
         for moves, other_moves in zip(episodes, other_episodes, strict=True):

@@ -110,6 +110,11 @@ def test_masks_stand_in_infos(config):
         plain.step(action)
 
 
+def test_perfect_memory_goes_around_the_environment_itself():
+    with pytest.raises(TypeError, match="must be an IsisOsirisEnv"):
+        PerfectMemory(MaskInInfo(make(ALL_FORMS[0], 1)))
+
+
 @every_form
 def test_wrapped_environments_pass_pettingzoos_own_tests(config):
     for wrap in (PerfectMemory, MaskInInfo, lambda env: MaskInInfo(PerfectMemory(env))):

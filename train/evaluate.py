@@ -41,7 +41,7 @@ class AgentResult:
         score_rate: mean share of the win: 1/k for each of its seats among k winners.
         interval: 95 % t interval of `score_rate` over blocks.
         wins, draws, losses: sole winner; among several with the top score; neither.
-        margin: mean of own score minus the mean of the others', per seat; a forfeited game counts by decision 15.
+        margin: mean of own score minus the mean of the others', per seat; forfeited games as `reward.forfeit` pays.
         illegal: choices outside the mask; each ended its game.
         by_seat: score rate of one of its seats by seat index.
         by_turn: the same by order of play from the start player.
@@ -130,7 +130,7 @@ RECORD = np.dtype(
         ("start", "i8"),  # seat of the start player
         ("agent", "i8", MAX_PLAYERS),  # index of the agent on each seat
         ("share", "f8", MAX_PLAYERS),  # of the win, per seat
-        ("margin", "f8", MAX_PLAYERS),  # return by decision 9, or by 15 where the game was forfeited
+        ("margin", "f8", MAX_PLAYERS),  # as `reward.pay` has it
         ("offender", "i8"),  # seat that ended the game by an illegal choice, else -1
     ]
 )

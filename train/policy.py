@@ -38,10 +38,9 @@ class BoardPolicy(MaskableActorCriticPolicy):
         board: str = "standard",
         channels: int = 48,
         rounds: int = 2,
-        **kwargs: Any,
     ) -> None:
         self._network_arguments: dict[str, Any] = {"board": board, "channels": channels, "rounds": rounds}
-        super().__init__(observation_space, action_space, lr_schedule, **kwargs)
+        super().__init__(observation_space, action_space, lr_schedule)
 
     def _build(self, lr_schedule: Any) -> None:
         self.network = BoardNetwork(**self._network_arguments)

@@ -61,7 +61,7 @@ class Standing:
     Attributes:
         rating, rating_interval: in Elo-like units, 95 % by bootstrap over blocks; see `ratings`.
         score_rate, interval: mean over the tables at which it holds one seat, t interval over blocks.
-        margin: mean per seat of own score minus the mean of the others'; a forfeited game counts by decision 15.
+        margin: mean per seat of own score minus the mean of the others'; forfeited games as `reward.forfeit` pays.
         tied_games: share of its games that had several winners.
         by_turn: score rate of one of its seats by order of play from the start player.
         draw_share: how often it drew where a stone was possible, too.

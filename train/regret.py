@@ -42,7 +42,7 @@ MAX_POSITIONS = 1_000_000
 # Games in progress at a time; bounds memory.
 GAMES_AT_A_TIME = 256
 
-# What the offender gets for an illegal action (decision 15).
+# What the offender gets for an illegal action (`reward.forfeit`).
 FORFEITED = {"win": -1.0, "margin": -float(MARGIN_BOUND)}
 
 

@@ -136,19 +136,16 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         if seat is None or self._deal is None:
             self._require_reset("observe()")
             raise ValueError(f"agent={agent!r}: must be one of {', '.join(self.possible_agents)}")
-        return self._look(seat, self._running and agent == self.agent_selection)
-
-    def _look(self, seat: int, on_turn: bool) -> dict[str, np.ndarray]:
         vector = np.empty(self._length, _FLOAT32)
         mask = np.empty(self._num_actions, _INT8)
-        _observe(self._raw, seat, self._recall, on_turn, vector, mask)
+        _observe(self._raw, seat, self._recall, self._running and agent == self.agent_selection, vector, mask)
         return {"observation": vector, "action_mask": mask}
 
     def last(self, observe: bool = True) -> tuple[dict[str, np.ndarray] | None, float, bool, bool, dict[str, Any]]:
         """Observation, return so far, terminated, truncated and info of `agent_selection`."""
         agent = self.agent_selection
         return (
-            self._look(self._seats[agent], self._running) if observe else None,
+            self.observe(agent) if observe else None,
             self._cumulative_rewards[agent],
             self.terminations[agent],
             self.truncations[agent],

@@ -9,6 +9,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from isis_env import deal
 from isis_env.config import GameConfig
+from isis_env.envs.spaces import number_of_games
 from isis_env.observation import Recall
 from isis_env.policy import Agent
 from isis_env.versus import Step, Versus
@@ -23,11 +24,11 @@ class IsisOsirisVecEnv(VecEnv):
 
     Args:
         config: one setting for all games, or one per game, all on one board.
-        num_envs: number of games, where `config` is a single one.
+        num_envs: number of games; by default one, or one per config.
         opponents: the agents, or their specs, that the other seats are drawn from, anew for every seat and episode.
         shares: how often each is drawn, relative to their sum; equally by default.
         seed: slot i plays the deals of `seed + i`; fresh ones without a seed.
-        recall, reward, threads: as in `isis_env.batch.Batch`.
+        recall, reward, illegal, threads: as in `isis_env.batch.Batch`.
         margin_weight: the learner's return is the reward's plus this much per point of margin.
     """
 
@@ -41,16 +42,18 @@ class IsisOsirisVecEnv(VecEnv):
         seed: int | None = None,
         recall: Recall = "full",
         reward: str = "win",
+        illegal: str = "raise",
         margin_weight: float = 0.0,
         threads: int | None = None,
     ) -> None:
         self.games = Versus(
             config,
-            num_envs,
+            number_of_games(config, num_envs),
             opponents=opponents,
             shares=shares,
             recall=recall,
             reward=reward,
+            illegal=illegal,
             margin_weight=margin_weight,
             threads=threads,
         )

@@ -1,6 +1,6 @@
 """One game as a Gymnasium environment: a learner against opponents that move inside the step.
 
-Importing this module registers `IsisOsiris-v0`, so that `gymnasium.make("isis_env.envs.single:IsisOsiris-v0")` works.
+After `import isis_env`, `gymnasium.make("isis_env/IsisOsiris-v0")` makes one too.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class IsisOsirisSingleEnv(gymnasium.Env):
         opponents: the agents, or their specs, that the other seats are drawn from, anew for every seat and episode.
         config: the form of the game.
         shares: how often each opponent is drawn, relative to their sum; equally by default.
-        recall, reward, illegal: as in `isis_env.isis_osiris_v0.env`.
+        recall, reward, illegal: as in `isis_env.isis_osiris_v0.env`, but for the default of recall.
         render_mode: None or `"ansi"`.
     """
 
@@ -116,10 +116,3 @@ class IsisOsirisSingleEnv(gymnasium.Env):
             "observation": self._step.observations[0].copy(),
             "action_mask": self._step.action_masks[0].copy(),
         }
-
-
-gymnasium.register(
-    "IsisOsiris-v0",
-    entry_point="isis_env.envs.single:IsisOsirisSingleEnv",
-    vector_entry_point="isis_env.envs.vector:IsisOsirisVectorEnv",
-)

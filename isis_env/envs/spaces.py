@@ -1,12 +1,13 @@
-"""What one seat observes and chooses from, as Gymnasium spaces; what `reset` has no options for."""
+"""What the environments for one learner share: their spaces, their number of games, what `reset` has no options for."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from isis_env.config import GameConfig
+from isis_env.config import GameConfig, check_positive
 from isis_env.observation import observation_size
 
 
@@ -23,6 +24,19 @@ def observation_space(board: str) -> spaces.Dict:
 def action_space(board: str) -> spaces.Discrete:
     """The cells and, last, draw; a fresh space."""
     return spaces.Discrete(GameConfig(board).num_actions)
+
+
+def number_of_games(config: GameConfig | Sequence[GameConfig], num_envs: int | None) -> int:
+    """How many games `num_envs` asks for: by default one, or one per config.
+
+    Raises:
+        ValueError: it is no such number.
+    """
+    if isinstance(config, GameConfig):
+        return 1 if num_envs is None else check_positive("num_envs", num_envs)
+    if not config or num_envs not in (None, len(config)):
+        raise ValueError(f"num_envs={num_envs!r}: must be the number of configs, {len(config)}, and not 0")
+    return len(config)
 
 
 def ignore_options(options: dict[str, Any] | None) -> None:

@@ -1,6 +1,6 @@
 """Many games as a Gymnasium `VectorEnv`, see `isis_env.versus`. Needs gymnasium 1.1 or later.
 
-`gymnasium.make_vec("isis_env.envs.vector:IsisOsiris-v0", num_envs=1024, opponents=["greedy"])` makes one too.
+After `import isis_env`, `gymnasium.make_vec("isis_env/IsisOsiris-v0", num_envs=64)` makes one too.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from isis_env.config import GameConfig
-from isis_env.envs.spaces import action_space, ignore_options, observation_space
+from isis_env.envs.spaces import action_space, ignore_options, number_of_games, observation_space
 from isis_env.observation import Recall
 from isis_env.policy import Agent
 from isis_env.versus import Step, Versus
@@ -31,7 +31,7 @@ class IsisOsirisVectorEnv(VectorEnv):
     mask bool[n] under its name with an underscore before it.
 
     Args:
-        num_envs: number of games.
+        num_envs: number of games; by default one, or one per config.
         opponents: the agents, or their specs, that the other seats are drawn from, anew for every seat and episode.
         config: one setting for all games, or one per game, all on one board.
         shares: how often each opponent is drawn, relative to their sum; equally by default.
@@ -42,7 +42,7 @@ class IsisOsirisVectorEnv(VectorEnv):
 
     def __init__(
         self,
-        num_envs: int = 1,
+        num_envs: int | None = None,
         *,
         opponents: Sequence[Agent | str] = ("random",),
         config: GameConfig | Sequence[GameConfig] = GameConfig(),
@@ -54,7 +54,7 @@ class IsisOsirisVectorEnv(VectorEnv):
     ) -> None:
         self.games = Versus(
             config,
-            num_envs,
+            number_of_games(config, num_envs),
             opponents=opponents,
             shares=shares,
             recall=recall,

@@ -6,9 +6,13 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo.utils import BaseWrapper
 
-from isis_env.config import COPIES, MAX_FACE
+from isis_env import game
+from isis_env.config import MAX_FACE
 from isis_env.envs.aec import IsisOsirisEnv
+from isis_env.game import EMPTY, NOTHING, STATE, TILE
 from isis_env.observation import FACE_SCALE, layout, planes
+
+_FACES = np.array([face for face in range(-MAX_FACE, MAX_FACE + 1) if face])  # in the order of the vector's parts
 
 
 class PerfectMemory(BaseWrapper):
@@ -21,6 +25,8 @@ class PerfectMemory(BaseWrapper):
     """
 
     def __init__(self, env: IsisOsirisEnv) -> None:
+        if not isinstance(env, IsisOsirisEnv):
+            raise TypeError(f"env={env}: must be an IsisOsirisEnv; other wrappers go around this one")
         super().__init__(env)
         self._config = env.config
         self._forget()
@@ -54,15 +60,21 @@ class PerfectMemory(BaseWrapper):
         shown[:] = faces
         if ((faces != 0) != (tiles != 0)).any():
             return  # it was not there when some were shown, and so cannot count
-        parts = layout(self._config.board)
-        points = np.rint(faces * FACE_SCALE).astype(int)
-        kinds = [face for face in range(-MAX_FACE, MAX_FACE + 1) if face]
-        left = [COPIES[self._config.side, face + MAX_FACE] - np.count_nonzero(points == face) for face in kinds]
+        # The rulebook counts on a state that holds what the vector tells, seats relative as they are there.
+        parts, cells = layout(self._config.board), self._config.cells
+        table = np.zeros(1, STATE)[0]
+        table.side = self._config.side
+        table.board[:] = EMPTY
+        for seat, plane in enumerate(stones):
+            table.board[:cells][plane.ravel() != 0] = seat
+        table.board[:cells][tiles.ravel() != 0] = TILE
+        table.face[:cells] = np.rint(faces.ravel() * FACE_SCALE)
+        held = vector[parts["held"].slice]
+        table.held = _FACES[held.argmax()] if held.any() else NOTHING
+        game.recount(table)
         unrevealed, scores = parts["unrevealed"], parts["scores"]
-        vector[unrevealed.slice] = (left - vector[parts["held"].slice]) / unrevealed.scale
-        around = np.pad(points, 1)
-        near = around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:]
-        vector[scores.slice] = [(plane * near).sum() / scores.scale for plane in stones]
+        vector[unrevealed.slice] = table.unrevealed[_FACES + MAX_FACE] / unrevealed.scale
+        vector[scores.slice] = table.score / scores.scale
 
 
 class MaskInInfo(BaseWrapper):

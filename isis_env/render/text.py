@@ -46,7 +46,7 @@ def _seat(s: np.record, seat: int, ended: bool) -> str:
         line += f"  score {s.score[seat]:+d}"
     if s.seat == seat and not ended and not game.is_over(s):
         line += "  to move" if s.held == NOTHING else f"  to place {s.held:+d}"
-    elif game.is_over(s):
+    elif game.is_over(s) and s.score[seat] != UNKNOWN:
         colour, markers, space = game.strip(int(s.score[seat]))
         line += f"  {colour} strip: space {space}, markers {markers}" if space else "  off both strips"
     return line

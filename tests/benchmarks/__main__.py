@@ -19,7 +19,7 @@ the machine, ratios in one run much less. Workloads:
 
 `make bench` gives OpenSpiel and pgx an environment of their own, `.venv-peers`; where one cannot be had, its rows are
 left out, and so are those of the C program without a compiler. Names of parts run only these: `python -m
-tests.benchmarks aec batches`. The tables are also written to `results/bench.json` and `results/bench.md`.
+tests.benchmarks aec batches`. All of them together are also written to `results/bench.json` and `results/bench.md`.
 """
 
 import argparse
@@ -52,16 +52,25 @@ def main() -> None:
     if unknown := set(parts) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))}: parts are {', '.join(PARTS)}")
     console = Console(width=120)
-    machine = (
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    )
+    machine = f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     console.print(machine)
     comparisons = []
     for part in parts:
         for compare in PARTS[part]:
             comparisons.append(compare())
             console.print(rich_table(comparisons[-1]))
-    write(FOLDER, machine, comparisons)
+    if len(parts) == len(PARTS):
+        write(FOLDER, machine, comparisons)
+
+
+def _processor() -> str:
+    """As the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

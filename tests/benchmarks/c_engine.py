@@ -20,17 +20,24 @@ class _Turn(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in Turn._fields]
 
 
+def compiler() -> str:
+    """The first line of what the C compiler says of its version.
+
+    Raises:
+        OSError, subprocess.CalledProcessError: there is none, or it fails.
+    """
+    run = subprocess.run([_find_compiler(), "--version"], check=True, capture_output=True, text=True)
+    return run.stdout.partition("\n")[0]
+
+
 def build(folder: Path) -> ctypes.CDLL:
     """Compile `engine.c` into `folder` and load it.
 
     Raises:
         OSError, subprocess.CalledProcessError: there is no compiler, or it fails.
     """
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None:
-        raise OSError("no C compiler found")
     path = folder / "engine.so"
-    subprocess.run([compiler, *FLAGS, "-o", path, SOURCE], check=True, capture_output=True, text=True)
+    subprocess.run([_find_compiler(), *FLAGS, "-o", path, SOURCE], check=True, capture_output=True, text=True)
     library = ctypes.CDLL(str(path))
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     library.game_size.restype = integer
@@ -64,3 +71,10 @@ class Engine:
         steps, games = seeds.shape
         last = games if last is None else last
         self._library.play(self._games.ctypes.data, games, first, last, steps, seeds.ctypes.data, self._turn)
+
+
+def _find_compiler() -> str:
+    found = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if found is None:
+        raise OSError("no C compiler found")
+    return found

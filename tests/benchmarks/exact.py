@@ -23,7 +23,8 @@ from isis_env.policy import make_agent
 POSITIONS = 25
 FORMS = [GameConfig("standard", n, common) for common in (False, True) for n in (2, 3, 4)]
 FREE = range(4, 10)
-PATIENCE = 4.0  # median seconds beyond which more free cells are not tried
+GROWTH = 8  # at most so many times the work with every free cell
+PATIENCE = 4.0  # seconds; more free cells are tried if the median can be expected to stay below
 
 
 def positions(config: GameConfig, free: int, seed: int = 0) -> np.ndarray:
@@ -78,7 +79,7 @@ def main() -> None:
             median = statistics.median(seconds)
             numbers = (f"{median:.4f}", f"{max(seconds):.3f}", f"{statistics.median(nodes):,.0f}", f"{max(nodes):,}")
             table.add_row(str(config.players), _reserve(config), str(free), *numbers)
-            if median * 8 > PATIENCE:
+            if median * GROWTH > PATIENCE:
                 break
     console.print(table)
 
