@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -27,7 +28,7 @@ numba_config: Any = numba.config  # its attributes are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = Path(__file__).parent
-_PREFIX = "isis_env-"
+_CACHE_NAME = re.compile("isis_env-[0-9a-f]{16}")
 _KEPT_SECONDS = 30 * 24 * 3600
 
 
@@ -50,7 +51,7 @@ def _writable(folder: Path) -> bool:
 @functools.cache
 def cache_folder(sources: Path = _PACKAGE) -> Path | None:
     """Where kernels that stand in the folder `sources` are cached, or None where nothing can be written."""
-    name = _PREFIX + _source_hash(_PACKAGE, sources)
+    name = f"isis_env-{_source_hash(_PACKAGE, sources)}"
     if numba_config.CACHE_DIR:  # the user's own NUMBA_CACHE_DIR
         candidates = [str(numba_config.CACHE_DIR)]
     else:
@@ -69,8 +70,12 @@ def cache_folder(sources: Path = _PACKAGE) -> Path | None:
 def _remove_old(new: Path) -> None:
     """Remove what other sources left beside the folder `new` if nothing was compiled there for a long time."""
     with contextlib.suppress(OSError):  # of another process that does the same
-        for folder in new.parent.glob(f"{_PREFIX}*"):
-            if folder != new and time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
+        for folder in new.parent.iterdir():
+            if (
+                folder != new
+                and _CACHE_NAME.fullmatch(folder.name)
+                and time.time() - folder.stat().st_mtime > _KEPT_SECONDS
+            ):
                 shutil.rmtree(folder)
 
 

@@ -126,7 +126,10 @@ class _Crew:
         """Do a job on up to so many threads, the caller's among them; all of it is done when this returns."""
         for place in range(1 + len(self._threads), threads):
             thread = threading.Thread(target=self._help, args=(place,), name=f"isis_env-{place}", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # the system allows no more: those that are there do all the work
+                break
             self._threads.append(thread)
         if self._asleep:
             with self._wake:

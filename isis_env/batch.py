@@ -14,7 +14,7 @@ import numpy as np
 from isis_env import deal, game
 from isis_env._jit import inlined, kernel
 from isis_env._threads import SharedKernel, available_cores, run_shared, shared_kernel
-from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_positive
+from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_configs, check_positive
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
 from isis_env.reward import ILLEGAL, REWARDS, pay
@@ -106,7 +106,7 @@ class Batch:
         if isinstance(config, GameConfig):
             configs = [config] * check_positive("num_games", num_games)
         else:
-            configs = list(config)
+            configs = check_configs(config)
             if not configs or num_games not in (None, len(configs)):
                 raise ValueError(f"num_games={num_games!r}: must be the number of configs, {len(configs)}, and not 0")
         boards = sorted({config.board for config in configs})
@@ -132,7 +132,6 @@ class Batch:
         self.episodes = np.zeros(n, np.uint64)
         self._decks = np.zeros((n, MAX_TILES), np.int8)
         self._all_rows = np.arange(n)
-        self._illegal = np.zeros(1, np.bool_)  # what `_check` found
         self._has_reset = False
         self._checked_out: Turn | None = None  # the caller's buffers are mostly the same from step to step
 
@@ -199,20 +198,37 @@ class Batch:
         """Take the games of a `snapshot` of a batch with the same settings.
 
         Raises:
-            ValueError: it is of other settings; the games are as they were.
+            ValueError: it is no such snapshot; the games are as they were.
         """
-        shape = (self.num_games, STATE.itemsize)
-        if arrays["states"].shape != shape or arrays["states"].dtype != np.uint8:
-            raise ValueError(f"states of shape {arrays['states'].shape}: must be bytes of shape {shape}")
-        states = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(self.num_games)
+        taken = self.check_snapshot(arrays)
+        self.states[:], self._decks[:], self.seeds[:], self.episodes[:] = taken
+        self._has_reset = True
+
+    def check_snapshot(self, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """States (`STATE[n]`), decks, seeds and episodes of a snapshot that `restore` can take, or its ValueError."""
+        n = self.num_games
+        check_arrays(
+            arrays,
+            {
+                "states": ((n, STATE.itemsize), np.uint8),
+                "decks": (self._decks.shape, np.int8),
+                "seeds": ((n,), np.uint64),
+                "episodes": ((n,), np.uint64),
+            },
+        )
+        states = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(n)
         for name in SETTINGS:
             if (states[name] != self.states[name]).any():
                 raise ValueError(f"states of another {name} than this batch has")
-        self.states[:] = states
-        self._decks[:] = arrays["decks"]
-        self.seeds[:] = arrays["seeds"]
-        self.episodes[:] = arrays["episodes"]
-        self._has_reset = True
+        decks = np.ascontiguousarray(arrays["decks"])
+        tiles = np.zeros(MAX_TILES, np.int8)
+        tiles[: len(self.configs[0].faces)] = self.configs[0].faces
+        fits = (np.sort(decks, axis=1) == np.sort(tiles)).all(axis=1)
+        if fits.all():
+            fits = deal.lead_to(decks, states)
+        if not fits.all():
+            raise ValueError(f"row {fits.argmin()}: its deck does not lead to its state")
+        return states, decks, arrays["seeds"], arrays["episodes"]
 
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: Turn | None = None) -> Turn:
         """Take one decision in every game, or in some; one that ends is followed at once by its row's next episode.
@@ -220,7 +236,8 @@ class Batch:
         Args:
             actions: integers [m], one per game that is stepped.
             rows: int[m], which games, without repeats; all by default.
-            out: a `Turn` of m rows whose arrays are written instead of fresh ones.
+            out: a `Turn` of m rows whose arrays are written instead of fresh ones; it is checked once, so its arrays
+                must keep their shapes.
 
         Returns:
             the next pending decisions of the games that were stepped, in the order of `rows`.
@@ -253,14 +270,14 @@ class Batch:
             raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
         actions = actions.astype(np.int64, copy=False)
         if not self.lose:
-            self.check_legal(rows, actions)
+            self._check_legal(rows, actions)
         return rows, actions
 
-    def check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
+    def _check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
         """Raise an IllegalActionError if one of the `actions` (int64[m]) of `rows` (int64[m]) is outside its mask."""
-        self._illegal[0] = False
-        self._run(_check, rows, self.states, actions, self._illegal)
-        if self._illegal[0]:
+        illegal = np.zeros(1, np.bool_)
+        self._run(_check, rows, self.states, actions, illegal)
+        if illegal[0]:
             index = next(i for i, row in enumerate(rows) if not game.legal(self.states[row], actions[i]))
             state = self.states[rows[index]]
             raise IllegalActionError(
@@ -320,6 +337,8 @@ class Batch:
     def _check_out(self, out: Turn, m: int) -> Turn:
         if out is self._checked_out and len(out.seats) == m:
             return out
+        if not isinstance(out, Turn):
+            raise TypeError(f"out of type {type(out).__name__}: must be a Turn")
         for name, given, (shape, dtype) in zip(Turn._fields, out, self._turn_arrays(m), strict=True):
             flags = given.flags
             if given.shape != shape or given.dtype != dtype or not (flags.writeable and flags.c_contiguous):
@@ -376,6 +395,15 @@ class Batch:
     def _run(self, shared: SharedKernel, *arguments: Any) -> None:
         """Have a kernel work on all rows of its first argument."""
         run_shared(shared, len(arguments[0]), self.threads, *arguments)
+
+
+def check_arrays(arrays: dict[str, np.ndarray], wanted: dict[str, tuple[tuple[int, ...], type]]) -> None:
+    """Raise a ValueError unless these are among `arrays`, each of its shape and type."""
+    for name, (shape, dtype) in wanted.items():
+        given = arrays.get(name)
+        if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype != dtype:
+            found = f"of shape {given.shape} and type {given.dtype}" if isinstance(given, np.ndarray) else repr(given)
+            raise ValueError(f"{name} {found}: must be of shape {shape} and type {np.dtype(dtype)}")
 
 
 @kernel

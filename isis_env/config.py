@@ -1,8 +1,9 @@
 """What a game is set up with: `GameConfig`, the three boards, and tables computed once from them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -162,3 +163,12 @@ def check_positive(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name}={value!r}: must be an integer >= 1")
     return int(value)
+
+
+def check_configs(config: object) -> list[GameConfig]:
+    """`config` as a list of settings, or a TypeError that says what it must be."""
+    configs = list(config) if isinstance(config, Iterable) and not isinstance(config, str) else [config]
+    for given in configs:
+        if not isinstance(given, GameConfig):
+            raise TypeError(f"config={given!r}: must be a GameConfig, or a sequence of them")
+    return cast(list[GameConfig], configs)

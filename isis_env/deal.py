@@ -83,6 +83,51 @@ def play(s, deck, action):
         game.place(s, action)
 
 
+def lead_to(decks: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """bool[n]: whether legal play from each of `decks` (int8[n, 22]) leads to the state (`STATE[n]`) of its row.
+
+    The settings of the states are taken for granted, all else is played again.
+    """
+    again = states.copy()
+    legal = np.empty(len(states), np.bool_)
+    _replay_all(decks, again, legal)
+    same = again.view(np.uint8) == states.view(np.uint8)
+    return legal & same.reshape(len(states), states.dtype.itemsize).all(axis=1)
+
+
+@kernel
+def _replay_all(decks, states, legal):
+    for row in range(len(states)):
+        legal[row] = _replay(decks[row], states[row : row + 1])
+
+
+@kernel
+def _replay(deck, state):
+    """Begin anew in `state` (`STATE[1]`) and go on by its own history while that is legal; whether all of it is."""
+    told = state.copy()[0]
+    s = state[0]
+    cells = game.cells_of(s)
+    if not (0 <= told.start < s.players and 0 <= told.placed <= cells):
+        return False
+    game.reset(s, s.side, s.players, s.common_reserve, told.start)
+    for turn in range(told.placed):
+        cell = told.order[turn]
+        if not 0 <= cell < cells:
+            return False
+        if told.board[cell] == game.TILE:
+            if not game.can_draw(s):
+                return False
+            play(s, deck, cells)
+        if not game.legal(s, cell):
+            return False
+        play(s, deck, cell)
+    if told.held != game.NOTHING:
+        if not game.can_draw(s):
+            return False
+        play(s, deck, cells)
+    return True
+
+
 def check_seed(seed: object, name: str = "seed") -> int:
     """`seed` as an int in 0 .. 2**64 - 1, or a TypeError / ValueError that names it."""
     if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):

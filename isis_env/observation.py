@@ -257,9 +257,10 @@ def observations(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.nd
 
 def _check_seats(states: np.ndarray, seats: np.ndarray) -> np.ndarray:
     """`seats` as int64[n], for kernels check nothing."""
-    seats = np.asarray(seats, np.int64)
-    if states.ndim != 1 or seats.shape != states.shape:
-        raise ValueError(f"seats of shape {seats.shape}: must be one per state, {states.shape}")
+    seats = np.asarray(seats)
+    if states.ndim != 1 or seats.shape != states.shape or (seats.size and seats.dtype.kind not in "iu"):
+        raise ValueError(f"seats of shape {seats.shape} and type {seats.dtype}: must be one per state, {states.shape}")
+    seats = seats.astype(np.int64)
     if ((seats < 0) | (seats >= states["players"])).any():
         raise ValueError(f"seats={seats.tolist()}: must be seats of their games, from 0 to players - 1")
     return seats

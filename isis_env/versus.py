@@ -5,6 +5,7 @@ it, and then its whole return; the row goes on at once with its next episode. In
 seat (i + e) mod n. Built-in opponents move inside the kernel that steps; others are asked for many games at once.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from isis_env import deal, game
 from isis_env._jit import kernel
 from isis_env._threads import run_shared, shared_kernel
-from isis_env.batch import Batch, look_at, play_row
+from isis_env.batch import Batch, check_arrays, look_at, play_row
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.game import IllegalActionError
 from isis_env.observation import Recall, check_recall, observations
@@ -93,6 +94,8 @@ class Versus:
         n = self.num_games = self.batch.num_games
         self._recall = recall
         self._reward = REWARDS[reward]
+        if not isinstance(margin_weight, int | float) or not math.isfinite(margin_weight):
+            raise ValueError(f"margin_weight={margin_weight!r}: must be a finite number")
         self._margin_weight = float(margin_weight)
         self._learner = np.zeros(n, np.int64)  # the learner's seat
         self._opponent = np.zeros((n, MAX_PLAYERS), np.int64)  # index of the agent on each seat
@@ -100,20 +103,28 @@ class Versus:
         # How these stood in the last game of each row that has ended.
         self._last_learner, self._last_opponent = self._learner.copy(), self._opponent.copy()
         self._last_length = self._length.copy()
+        self._unfinished = False  # whether an opponent has failed in the middle of a step
         self.set_opponents(opponents, shares)
 
     def set_opponents(self, opponents: Sequence[Agent | str], shares: Sequence[float] | None = None) -> None:
         """Change the agents and their shares; games under way go on against whoever has the same index now."""
-        if isinstance(opponents, str) or not opponents:
+        if isinstance(opponents, str) or not isinstance(opponents, Sequence) or not opponents:
             raise ValueError(f"opponents={opponents!r}: must be a sequence of at least one agent")
         agents = [make_agent(agent) if isinstance(agent, str) else agent for agent in opponents]
         for agent in agents:
+            if not isinstance(agent, Agent):
+                raise ValueError(f"opponents: {agent!r} must be an agent's spec, or have `recall` and `act(decisions)`")
             board = getattr(agent, "board", self.batch.board)
             if board != self.batch.board:
                 raise ValueError(f"opponents: {agent!r} plays on board {board!r}, not on {self.batch.board!r}")
-        weights = np.ones(len(agents)) if shares is None else np.asarray(shares, float)
+        try:
+            weights = np.ones(len(agents)) if shares is None else np.array(shares, float)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
         usable = weights.shape == (len(agents),) and np.isfinite(weights).all() and (weights >= 0).all()
-        if not usable or not weights.sum() > 0:
+        with np.errstate(over="ignore"):
+            usable = usable and 0 < weights.sum() < np.inf
+        if not usable:
             raise ValueError(f"shares={shares!r}: must be {len(agents)} finite numbers >= 0, not all of them 0")
         self.opponents = agents
         self._kinds = np.array([builtin_kind(agent) for agent in agents])
@@ -140,18 +151,21 @@ class Versus:
 
         Raises:
             IllegalActionError: an action is outside its mask, and no game has changed; or an opponent's is.
-            RuntimeError: there are no games yet.
+            RuntimeError: there are no games yet, or an opponent has failed in the last step.
             TypeError: `actions` are not n integers.
         """
+        self._require_finished()
         return self._advance(*self.batch.check_actions(actions))
 
     def look(self) -> Step:
         """The pending decisions as they stand, with nothing done; the learner is on turn everywhere."""
+        self._require_finished()
         turn = self.batch.look()
         return self._step(turn.observations, turn.action_masks, np.zeros(self.num_games, np.bool_))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Copies of all that the games and their players depend on, the opponents themselves apart."""
+        self._require_finished()
         return {
             **self.batch.snapshot(),
             "learner": self._learner.copy(),
@@ -160,15 +174,33 @@ class Versus:
         }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> Step:
-        """Go on from a `snapshot` of games with the same settings."""
+        """Go on from a `snapshot` of games with the same settings.
+
+        Raises:
+            ValueError: it is no such snapshot, or of more opponents; the games are as they were.
+        """
+        n = self.num_games
+        check_arrays(
+            arrays,
+            {"learner": ((n,), np.int64), "opponent": ((n, MAX_PLAYERS), np.int64), "length": ((n,), np.int64)},
+        )
+        states, *_ = self.batch.check_snapshot(arrays)
+        if (states["seat"] != arrays["learner"]).any():
+            raise ValueError(f"learner={arrays['learner'].tolist()}: must be on turn, {states['seat'].tolist()}")
+        outside = (arrays["opponent"] < 0) | (arrays["opponent"] >= len(self.opponents))
+        if outside.any():
+            named = arrays["opponent"][outside][0]
+            raise ValueError(f"opponent {named}: must be the index of one of {len(self.opponents)} opponents")
         self.batch.restore(arrays)
         self._learner[:] = arrays["learner"]
         self._opponent[:] = arrays["opponent"]
         self._length[:] = arrays["length"]
+        self._unfinished = False
         return self.look()
 
     def _advance(self, rows: np.ndarray, actions: np.ndarray | None) -> Step:
         """Take `actions` in `rows`, which are all (nothing for None), then whatever the opponents choose."""
+        self._unfinished = True
         batch, n = self.batch, self.num_games
         observations = np.empty((n, batch.observation_size), np.float32)
         masks = np.empty((n, batch.num_actions), np.int8)
@@ -201,13 +233,18 @@ class Versus:
             rows = rows[waiting]
             if len(rows):
                 actions = self._ask_opponents(rows)
+        self._unfinished = False
         return self._step(observations, masks, done)
+
+    def _require_finished(self) -> None:
+        if self._unfinished:
+            raise RuntimeError("the last step was left unfinished when an opponent failed: call reset() or restore()")
 
     def _ask_opponents(self, rows: np.ndarray) -> np.ndarray:
         chooser = self._opponent[rows, self.batch.states["seat"][rows]]
         actions = ask_each(self.opponents, chooser, self.batch, rows)
         try:
-            self.batch.check_legal(rows, actions)
+            self.batch._check_legal(rows, actions)
         except IllegalActionError as error:
             raise IllegalActionError(f"an opponent's choice: {error}") from None
         return actions

@@ -14,7 +14,7 @@ from naive import NaiveGame
 from isis_env import GameConfig, game, isis_osiris_v0
 from isis_env._threads import MIN_ROWS
 from isis_env.batch import Batch, Turn
-from isis_env.game import EMPTY, NOTHING, TILE, UNKNOWN, IllegalActionError
+from isis_env.game import EMPTY, NOTHING, STATE, TILE, UNKNOWN, IllegalActionError
 
 MIXED = [STANDARD_FORMS[i] for i in (0, 3, 4, 1, 2, 5)] * 3
 DRAW = 36  # on the standard board
@@ -337,6 +337,9 @@ BAD_SETTINGS = {
     "num_games=True": lambda: Batch(GameConfig(), True),
     "num_games=None": lambda: Batch(GameConfig()),
     "num_games=3": lambda: Batch([GameConfig()] * 2, 3),
+    "config=None": lambda: Batch(None),
+    "config='mini3'": lambda: Batch("mini3", 4),
+    "config=4": lambda: Batch([GameConfig(), 4]),
     "0": lambda: Batch([]),
     "mini3, standard": lambda: Batch([GameConfig("mini3"), GameConfig()]),
     "recall=0": lambda: Batch(GameConfig(), 1, recall=0),
@@ -360,6 +363,8 @@ DECK = list(GameConfig().faces)
 ONES = np.array([[1] * 22] * 3, np.int8)
 BAD_CALLS = [  # (what the message must name, a call on a batch of a 2-, a 3- and a 4-player game)
     ("seed=-1", lambda b: b.reset(seed=-1)),
+    ("out of type tuple", lambda b: b.step([0, 0, 0], out=tuple(b.look()))),
+    ("out of type list", lambda b: b.step([0, 0, 0], out=[])),
     ("seed=1.5", lambda b: b.reset(seed=1.5)),
     ("seed=True", lambda b: b.reset(seed=True)),
     ("seed[0]='7'", lambda b: b.reset(seed="789")),
@@ -658,3 +663,63 @@ def test_a_snapshot_restores_the_games_and_one_of_other_settings_is_refused():
             Batch(config, n).restore(batch.snapshot())
     with pytest.raises(ValueError, match="states of shape"):
         Batch(GameConfig(players=3), 4).restore(batch.snapshot())
+
+
+def edited(name, value):
+    def edit(arrays):
+        arrays[name] = value(arrays[name])
+        return arrays
+
+    return edit
+
+
+def with_field(name, value):
+    """The states of a snapshot after a change of one field of row 2."""
+
+    def edit(raw):
+        states = raw.copy().view(STATE).reshape(len(raw))
+        states[name][2] = value
+        return states.view(np.uint8).reshape(raw.shape)
+
+    return edited("states", edit)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda arrays: {name: array for name, array in arrays.items() if name != "decks"}, "decks None: must be of"),
+        (edited("decks", lambda decks: 5), "decks 5: must be of"),
+        (edited("decks", lambda decks: decks.astype(float)), "decks of shape .* type float64: must be"),
+        (edited("decks", lambda decks: decks[:, ::-1]), "row 0: its deck does not lead to its state"),
+        (edited("decks", lambda decks: np.full_like(decks, 9)), "row 0: its deck does not lead to its state"),
+        (edited("seeds", lambda seeds: seeds[:-1]), r"seeds of shape \(3,\)"),
+        (edited("episodes", lambda episodes: episodes.astype(np.int64)), "type int64: must be"),
+        (with_field("seat", 77), "row 2: its deck does not lead to its state"),
+        (with_field("start", -3), "row 2: its deck"),
+        (with_field("placed", 100), "row 2: its deck"),
+        (with_field("order", 99), "row 2: its deck"),
+        (with_field("held", 4), "row 2: its deck"),
+        (with_field("unrevealed", 0), "row 2: its deck"),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused(edit, message):
+    batch = Batch(GameConfig(), 4)
+    turn = batch.reset(0)
+    for _ in range(21):
+        turn = batch.step(turn.action_masks.argmax(axis=1))
+    before = contents(batch)
+    with pytest.raises(ValueError, match=message):
+        batch.restore(edit(batch.snapshot()))
+    assert contents(batch) == before
+
+
+@pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
+def test_any_position_of_a_game_can_be_restored(config):
+    batch, again = Batch(config, 30), Batch(config, 30)
+    turn = batch.reset(0)
+    rng = np.random.default_rng(0)
+    for _ in range(80):
+        drawing = (turn.action_masks[:, -1] == 1) & (rng.random(30) < 0.5)
+        turn = batch.step(np.where(drawing, batch.num_actions - 1, turn.action_masks.argmax(axis=1)))
+        again.restore(batch.snapshot())
+        assert contents(again)[0] == contents(batch)[0]

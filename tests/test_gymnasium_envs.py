@@ -158,11 +158,69 @@ def test_an_opponents_illegal_action_is_an_error_always():
         env.reset(seed=0)
 
 
+def test_a_step_that_an_opponent_breaks_off_is_not_gone_on_from():
+    """Or the learner's next actions would be taken for its opponents."""
+
+    class Fragile(FarSighted):
+        def act(self, decisions):
+            if self.broken:
+                raise KeyboardInterrupt
+            return super().act(decisions)
+
+    opponent = Fragile()
+    opponent.broken = False
+    env = IsisOsirisVectorEnv(4, opponents=[opponent])
+    seen, _ = env.reset(seed=0)
+    kept = env.games.snapshot()
+    actions = seen["action_mask"].argmax(axis=1)
+    expected = IsisOsirisVectorEnv(4, opponents=[opponent])
+    expected.reset(seed=0)
+    opponent.broken = True
+    with pytest.raises(KeyboardInterrupt):
+        env.step(actions)
+    opponent.broken = False
+    for call in (lambda: env.step(actions), env.games.look, env.games.snapshot):
+        with pytest.raises(RuntimeError, match=r"left unfinished when an opponent failed: call reset\(\) or restore"):
+            call()
+    env.games.restore(kept)
+    assert np.array_equal(env.step(actions)[0]["observation"], expected.step(actions)[0]["observation"])
+    opponent.broken = True
+    with pytest.raises(KeyboardInterrupt):
+        env.step(expected.games.look().action_masks.argmax(axis=1))
+    opponent.broken = False
+    env.reset()
+    env.step(env.games.look().action_masks.argmax(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learner": np.zeros(3, np.int64)}, r"learner of shape \(3,\)"),
+        ({"learner": np.full(4, 7)}, r"learner=\[7, 7, 7, 7\]: must be on turn"),
+        ({"opponent": np.full((4, 4), 2)}, "opponent 2: must be the index of one of 2 opponents"),
+        ({"length": None}, "length None: must be of shape"),
+        ({"decks": np.zeros((4, 22), np.int8)}, "row 0: its deck does not lead"),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused(change, message):
+    env = IsisOsirisVectorEnv(4, opponents=["random", "greedy"])
+    env.reset(seed=0)
+    before = env.games.snapshot()
+    with pytest.raises(ValueError, match=message):
+        env.games.restore({**before, **change})
+    for name, array in env.games.snapshot().items():
+        assert np.array_equal(array, before[name]), name
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
         ({"opponents": "greedy"}, "opponents='greedy': must be a sequence"),
         ({"opponents": []}, r"opponents=\[\]: must be a sequence of at least one agent"),
+        ({"opponents": 5}, "opponents=5: must be a sequence"),
+        ({"opponents": [None]}, "opponents: None must be an agent's spec, or have `recall`"),
+        ({"shares": ["a"]}, r"shares=\['a'\]: must be 1 finite"),
+        ({"opponents": ["greedy"] * 2, "shares": [1e308, 1e308]}, "must be 2 finite"),
         ({"opponents": ["gready"]}, "'gready' must be one of"),
         ({"num_envs": 0}, "num_envs=0: must be an integer >= 1"),
         ({"num_envs": 3, "config": [GameConfig()] * 2}, "num_envs=3: must be the number of configs, 2"),

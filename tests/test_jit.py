@@ -63,7 +63,9 @@ def test_a_second_process_uses_the_cache_and_a_changed_kernel_source_does_not(co
 
 def test_what_was_compiled_of_other_sources_goes_after_a_month(copy):
     caches = copy / "isis_env" / "__pycache__"
-    old, young, of_others = caches / "isis_env-0123456789abcdef", caches / "isis_env-fedcba9876543210", caches / "other"
+    old, young, of_others = (
+        caches / f"isis_env-{name}" for name in ("0123456789abcdef", "fedcba9876543210", "results")
+    )
     for folder, days in ((old, 31), (young, 29), (of_others, 31)):
         folder.mkdir(parents=True)
         (folder / "kernel.nbc").write_text("")

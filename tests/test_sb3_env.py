@@ -247,6 +247,22 @@ def test_illegal_action_of_the_learner_changes_nothing():
     assert_same_games(games, same)
 
 
+def test_seeds_beyond_the_last_are_refused_at_once():
+    with pytest.raises(ValueError, match="seed of the last slot"):
+        IsisOsirisVecEnv(GameConfig(), 2, opponents=["random"], seed=2**64 - 1)
+    env = IsisOsirisVecEnv(GameConfig(), 2, opponents=["random"], seed=5)
+    with pytest.raises(ValueError, match="seed of the last slot"):
+        env.seed(2**64 - 1)
+    same = IsisOsirisVecEnv(GameConfig(), 2, opponents=["random"], seed=5)
+    assert np.array_equal(env.reset(), same.reset())
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), "0.1", None])
+def test_a_weight_of_the_margin_that_is_none(weight):
+    with pytest.raises(ValueError, match=r"margin_weight=.*: must be a finite number"):
+        IsisOsirisVecEnv(GameConfig(), 2, opponents=["random"], margin_weight=weight)
+
+
 def test_a_learner_without_masks_may_lose_by_an_illegal_action():
     env = IsisOsirisVecEnv(GameConfig(players=3), 3, opponents=OPPONENTS, seed=1, illegal="lose")
     env.reset()

@@ -47,6 +47,18 @@ def test_arrays_may_be_thrown_away_after_every_call():
         assert counts.sum() == rows
 
 
+def test_where_no_thread_can_be_had_the_caller_does_all(monkeypatch):
+    monkeypatch.setattr("isis_env._threads._crews", {})
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    counts = np.zeros(999, np.int64)
+    run_shared(count, 999, 3, np.arange(999), 0, counts, min_rows=1)
+    assert (counts == 1).all()
+
+
 def test_calls_from_several_threads_of_the_program():
     answers = []
 

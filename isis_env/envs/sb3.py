@@ -64,7 +64,7 @@ class IsisOsirisVecEnv(VecEnv):
             spaces.Box(-1.0, 1.0, (self.batch.observation_size,), np.float32),
             spaces.Discrete(self.batch.num_actions),
         )
-        self._seed = None if seed is None else deal.check_seed(seed)
+        self._seed = self._check_seed(seed)
         self._actions = np.zeros(self.num_envs, np.int64)
         self._masks: np.ndarray | None = None
 
@@ -74,8 +74,14 @@ class IsisOsirisVecEnv(VecEnv):
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """Take effect at the next `reset`: slot i plays the deals of `seed + i`."""
-        self._seed = None if seed is None else deal.check_seed(seed)
+        self._seed = self._check_seed(seed)
         return [None if seed is None else seed + slot for slot in range(self.num_envs)]
+
+    def _check_seed(self, seed: int | None) -> int | None:
+        if seed is not None:
+            seed = deal.check_seed(seed)
+            deal.check_seed(seed + self.num_envs - 1, "seed of the last slot")
+        return seed
 
     def reset(self) -> np.ndarray:
         """Begin a game in every slot, and let the opponents move until the learner is on turn everywhere."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from isis_env.config import GameConfig, check_positive
+from isis_env.config import GameConfig, check_configs, check_positive
 from isis_env.observation import observation_size
 
 
@@ -34,9 +34,10 @@ def number_of_games(config: GameConfig | Sequence[GameConfig], num_envs: int | N
     """
     if isinstance(config, GameConfig):
         return 1 if num_envs is None else check_positive("num_envs", num_envs)
-    if not config or num_envs not in (None, len(config)):
-        raise ValueError(f"num_envs={num_envs!r}: must be the number of configs, {len(config)}, and not 0")
-    return len(config)
+    configs = check_configs(config)
+    if not configs or num_envs not in (None, len(configs)):
+        raise ValueError(f"num_envs={num_envs!r}: must be the number of configs, {len(configs)}, and not 0")
+    return len(configs)
 
 
 def ignore_options(options: dict[str, Any] | None) -> None:
