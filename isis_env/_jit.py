@@ -96,16 +96,21 @@ def inlined(function: F) -> F:
     return _compiled(function, forceinline=True)
 
 
-def _compiled(function: F, **options: Any) -> F:
+def brief(function: F) -> F:
+    """A `kernel` that keeps the GIL: for work on one game, which takes less time than to let go of it and wait for it."""
+    return _compiled(function, nogil=False)
+
+
+def _compiled(function: F, *, nogil: bool = True, **options: Any) -> F:
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     _kernels.add(function)
     if folder is None:
-        return cast(F, numba.njit(nogil=True, **options)(function))
+        return cast(F, numba.njit(nogil=nogil, **options)(function))
     # Numba reads the folder when it decorates; other packages' functions keep theirs.
     before = numba_config.CACHE_DIR
     numba_config.CACHE_DIR = str(folder)
     try:
-        return cast(F, numba.njit(nogil=True, cache=True, **options)(function))
+        return cast(F, numba.njit(nogil=nogil, cache=True, **options)(function))
     finally:
         numba_config.CACHE_DIR = before
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv
 
 from isis_env import deal, game, notation, observation
-from isis_env._jit import kernel
+from isis_env._jit import brief
 from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
 from isis_env.deal import Deal
 from isis_env.envs.spaces import action_space, observation_space
@@ -144,8 +144,11 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
     def last(self, observe: bool = True) -> tuple[dict[str, np.ndarray] | None, float, bool, bool, dict[str, Any]]:
         """Observation, return so far, terminated, truncated and info of `agent_selection`."""
         agent = self.agent_selection
+        seen = self.observe(agent) if observe else None
+        if self._running:  # nothing is paid and nobody terminated yet
+            return seen, 0.0, False, False, self.infos[agent]
         return (
-            self.observe(agent) if observe else None,
+            seen,
             self._cumulative_rewards[agent],
             self.terminations[agent],
             self.truncations[agent],
@@ -377,7 +380,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         )
 
 
-@kernel
+@brief
 def _advance(raw, deck, action):
     """Take an action of the seat on turn, and return the next seat on turn, `_OVER`, or `_ILLEGAL`: nothing done."""
     s = raw.view(game.STATE)[0]
@@ -387,7 +390,7 @@ def _advance(raw, deck, action):
     return _OVER if game.is_over(s) else s.seat
 
 
-@kernel
+@brief
 def _observe(raw, seat, recall, on_turn, vector, mask):
     s = raw.view(game.STATE)[0]
     observation.observe(s, seat, recall, vector)
