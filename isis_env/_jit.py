@@ -97,7 +97,7 @@ def inlined(function: F) -> F:
 
 
 def brief(function: F) -> F:
-    """A `kernel` that keeps the GIL: for work on one game, which takes less time than to let go of it and wait for it."""
+    """A `kernel` that keeps the GIL: for work on one game, which takes less time than to let go of it."""
     return _compiled(function, nogil=False)
 
 
