@@ -17,7 +17,7 @@ class Remember:
     """Takes recall 1, keeps every face that it is shown, and tells them to another agent, which decides.
 
     Every seat is shown every face at one of its own decisions. So this is what full recall tells, but for the order of
-    the placements, which stays `UNKNOWN` and which no agent needs.
+    the placements, which stays `UNKNOWN`; a search with `reuse` then begins anew at every decision.
 
     Args:
         agent: spec of the agent that decides; it must take full recall.
