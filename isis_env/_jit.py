@@ -4,7 +4,7 @@ Numba's own cache looks only at the file a function stands in, so editing `game.
 modules that inline it untouched. Here the cache folder is named after a hash of every source that a kernel can inline:
 those of this package and those beside the kernel. Change one and all compile again. The folder lies beside the sources
 or, where that is read-only, in the user's cache directory; one of other sources is removed after a month. The first
-compilation for a folder in a process says so on standard error, for a cold cache takes up to a minute.
+compilation in a process says so on standard error, for a cold cache takes up to a minute.
 """
 
 import contextlib
@@ -116,20 +116,19 @@ def _compiled(function: F, *, nogil: bool = True, **options: Any) -> F:
 
 
 _kernels: set[Callable[..., Any]] = set()
-_announced: set[Path | None] = set()  # the folders that kernels are compiled for, said once each
 
 
 class _Announcement(event.Listener):
-    """Tells the user what takes so long."""
+    """Tells the user what takes so long, once."""
+
+    made = False
 
     def on_start(self, compilation: Any) -> None:
         function = getattr(compilation.data["dispatcher"], "py_func", None)
-        if function not in _kernels:
+        if self.made or function not in _kernels:
             return
+        self.made = True
         folder = cache_folder(Path(function.__code__.co_filename).parent)
-        if folder in _announced:
-            return
-        _announced.add(folder)
         kept = f"once; they are kept in {folder}" if folder else "and nothing can be kept: no cache folder is writable"
         print(f"isis_env: compiling kernels for this machine, {kept}", file=sys.stderr, flush=True)
 
@@ -137,4 +136,5 @@ class _Announcement(event.Listener):
         pass
 
 
-event.register("numba:compile", _Announcement())
+announcement = _Announcement()
+event.register("numba:compile", announcement)
