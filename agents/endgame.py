@@ -21,6 +21,8 @@ class Exact(SearchAgent):
     def __init__(
         self, free: int = 6, before: str = "greedy", reward: str = "win", max_nodes: int = DEFAULT_MAX_NODES
     ) -> None:
+        if free < 0:
+            raise ValueError(f"free={free!r}: must be at least 0")
         super().__init__(reward, free, max_nodes)
         self._before: Agent = make_agent(before)
         if self._before.recall != "full":

@@ -130,8 +130,10 @@ def make_agent(spec: str) -> Agent:
         raise AgentSpecError(f"agent {spec!r}: {name!r} must be one of {', '.join(sorted([*_REGISTRY, 'python']))}")
     try:
         agent = factory(**_convert(spec, factory, main, arguments))
-    except ValueError:
-        raise
+    except ValueError as error:
+        if type(error) is not ValueError:  # one that says more
+            raise
+        raise AgentSpecError(f"agent {spec!r}: {error}") from error
     except Exception as error:
         raise AgentSpecError(f"agent {spec!r}: {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not isinstance(agent, Agent):

@@ -70,6 +70,8 @@ def split_seeds(argv: Sequence[str]) -> tuple[list[str], list[int]]:
             numbers = [int(n) for n in seeds.split(",") if n.isascii() and n.isdecimal() and len(n) < 12]
             if len(numbers) < len(seeds.split(",")) or len(set(numbers)) < len(numbers) or max(numbers) > MAX_SEED:
                 raise ConfigError(f"--seeds {seeds}: must be different numbers with commas between, such as 0,1,2")
+            if any(argument.partition("=")[0] == "--seed" for argument in arguments):
+                raise ConfigError("--seed: must not be given with --seeds")
             return arguments, numbers
     return arguments, []
 

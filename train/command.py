@@ -2,8 +2,8 @@
 
 import argparse
 import json
-import os
 import re
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,10 @@ def write_json(data: Any, file: Path) -> None:
 
 def check_writable(file: Path) -> None:
     """Better an error before the games than after them."""
-    parents = [parent for parent in file.parents if parent.exists()]
-    if file.is_dir() or not parents[0].is_dir() or not os.access(parents[0], os.W_OK):
-        raise ValueError(f"--out {file}: must be a file that can be written")
+    parent = next(parent for parent in file.parents if parent.exists())
+    try:
+        if file.is_dir():
+            raise IsADirectoryError
+        tempfile.TemporaryFile(dir=parent).close()
+    except OSError:
+        raise ValueError(f"--out {file}: must be a file that can be written") from None

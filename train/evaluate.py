@@ -256,6 +256,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
     print_table(result)
     file = options.out or _default_file(options.agents, config, options.seed)
     write_json(result, file)

@@ -32,14 +32,22 @@ RIDGE = 20.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python -m train.fit_evaluation", description=__doc__.splitlines()[0])
-    parser.add_argument("--games", type=int, default=10_000, help="per round and form (default: %(default)s)")
+    parser.add_argument(
+        "--games", type=int, default=5 * GAMES, help=f"per round and form, a multiple of {GAMES} (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of the first deal (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=WEIGHTS_FILE, help="default: %(default)s")
     options = parser.parse_args(argv)
+    if options.games < GAMES or options.games % GAMES:
+        parser.error(f"--games {options.games}: must be a multiple of {GAMES}")
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: must be at least 1")
+    if options.seed < 0:
+        parser.error(f"--seed {options.seed}: must be at least 0")
     weights = np.zeros((len(FORMS), MAX_PLAYERS, FEATURES), np.float32)
     spread = np.ones((len(FORMS), MAX_CELLS + 1), np.float32)
-    batches = max(1, options.games // GAMES)
+    batches = options.games // GAMES
     with tqdm(total=len(FORMS) * options.rounds * batches * GAMES, unit="game") as bar:
         for index, config in enumerate(FORMS):
             weights[index], spread[index] = fit(config, options.rounds, batches, options.seed, bar)

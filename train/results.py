@@ -16,6 +16,9 @@ from train.seeds import SUMMARY_FILE, ChildRunError, train_seeds
 
 def main(argv: Sequence[str]) -> int:
     """Entry point; 0, or 2 with one line on stderr where the arguments cannot be used, 1 where a run failed."""
+    if "-h" in argv or "--help" in argv:
+        print(__doc__)
+        return 0
     try:
         arguments, seeds = split_seeds(argv)
         files = list(itertools.takewhile(lambda argument: not argument.startswith("--"), arguments))

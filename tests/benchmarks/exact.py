@@ -4,6 +4,7 @@
 - Positions with so many free cells in games between greedy players, under `win`: time and nodes, median and most.
 """
 
+import argparse
 import statistics
 import time
 
@@ -61,6 +62,7 @@ def mini3(console: Console) -> None:
 
 def main() -> None:
     """Measure and print."""
+    argparse.ArgumentParser(prog="python -m tests.benchmarks.exact", description=__doc__.splitlines()[0]).parse_args()
     console = Console(width=110)
     timed(positions(GameConfig(), 4)[0], "win")  # compile
     mini3(console)
