@@ -42,11 +42,13 @@ _MAX_THREADS = 64
 # How often a thread looks for what it waits for before it gives up, some 50 microseconds.
 _PATIENCE = 100_000
 
-# What threads tell each other, in one array of int64: the job, who takes part, how many rows of every share are taken,
-# and the arguments as bytes.
-_OPEN, _ACTIVE, _ROWS, _CHUNK, _THREADS, _ENTRY, _FAILED = range(7)
-_TAKEN = 8
-_APART = 8  # words from one share's count to the next, so that each has a cache line of its own
+# What threads tell each other, in one array of int64: whether a job is open, who takes part, what it is, how many rows of
+# every share are taken, and the arguments as bytes. What one thread writes while another looks at it lies words apart, or
+# cores would fetch the same cache lines from each other all the time (they fetch them in pairs).
+_APART = 16
+_OPEN, _ACTIVE, _FAILED = 0, _APART, 2 * _APART
+_ROWS, _CHUNK, _THREADS, _ENTRY = range(3 * _APART, 3 * _APART + 4)
+_TAKEN = 4 * _APART
 _ARGUMENTS = _TAKEN + _APART * _MAX_THREADS
 _WORDS = _ARGUMENTS + 512
 
@@ -178,7 +180,8 @@ def _with_crew(crew, rows, chunk, threads, *arguments):
     _write_arguments(crew, _borrowed(arguments))
     crew[_ENTRY] = _entry(arguments)  # noqa: F821 (given by `shared_kernel`)
     crew[_ROWS], crew[_CHUNK], crew[_THREADS], crew[_FAILED] = rows, chunk, threads, 0
-    crew[_TAKEN:_ARGUMENTS:_APART] = 0
+    for share in range(threads):
+        crew[_TAKEN + _APART * share] = 0
     _store(crew, _OPEN, 1)
     _work(crew, 0)
     _store(crew, _OPEN, 0)
