@@ -42,9 +42,9 @@ _MAX_THREADS = 64
 # How often a thread looks for what it waits for before it gives up, some 50 microseconds.
 _PATIENCE = 100_000
 
-# What threads tell each other, in one array of int64: whether a job is open, who takes part, what it is, how many rows of
-# every share are taken, and the arguments as bytes. What one thread writes while another looks at it lies words apart, or
-# cores would fetch the same cache lines from each other all the time (they fetch them in pairs).
+# What threads tell each other, in one array of int64: whether a job is open, who takes part, what it is, how many rows
+# of every share are taken, and the arguments as bytes. What one thread looks at while another writes lies words apart,
+# or cores would fetch the same cache lines from each other all the time (they fetch them in pairs).
 _APART = 16
 _OPEN, _ACTIVE, _FAILED = 0, _APART, 2 * _APART
 _ROWS, _CHUNK, _THREADS, _ENTRY = range(3 * _APART, 3 * _APART + 4)
