@@ -60,7 +60,7 @@ def write_json(data: Any, file: Path) -> None:
 
 def check_writable(file: Path) -> None:
     """Better an error before the games than after them."""
-    parent = next(parent for parent in file.parents if parent.exists())
+    parent = next(parent for parent in file.absolute().parents if parent.exists())
     try:
         if file.is_dir():
             raise IsADirectoryError
