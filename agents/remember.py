@@ -45,8 +45,9 @@ class Remember:
         return self._agent.analyse(self._completed(decisions))  # type: ignore[attr-defined]
 
     def _completed(self, decisions: Decisions) -> Decisions:
-        more = max(int(decisions.games.max(initial=-1)) + 1 - len(self._faces), 0)
-        self._faces = np.concatenate([self._faces, np.full((more, MAX_PLAYERS, MAX_CELLS), UNKNOWN, np.int8)])
+        more = int(decisions.games.max(initial=-1)) + 1 - len(self._faces)
+        if more > 0:
+            self._faces = np.concatenate([self._faces, np.full((more, MAX_PLAYERS, MAX_CELLS), UNKNOWN, np.int8)])
         completed = replace(
             decisions, states=decisions.states.copy(), observations=np.empty_like(decisions.observations)
         )

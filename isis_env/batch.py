@@ -14,7 +14,7 @@ import numpy as np
 from isis_env import deal, game
 from isis_env._jit import inlined, kernel
 from isis_env._threads import SharedKernel, available_cores, run_shared, shared_kernel
-from isis_env.config import MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_configs, check_positive
+from isis_env.config import FACES, MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_configs, check_positive
 from isis_env.game import STATE, IllegalActionError
 from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
 from isis_env.reward import ILLEGAL, REWARDS, pay
@@ -103,12 +103,7 @@ class Batch:
         illegal: str = "raise",
         threads: int | None = None,
     ) -> None:
-        if isinstance(config, GameConfig):
-            configs = [config] * check_positive("num_games", num_games)
-        else:
-            configs = check_configs(config)
-            if not configs or num_games not in (None, len(configs)):
-                raise ValueError(f"num_games={num_games!r}: must be the number of configs, {len(configs)}, and not 0")
+        configs = check_configs(config, num_games, "num_games")
         boards = sorted({config.board for config in configs})
         if len(boards) > 1:
             raise ValueError(f"boards {', '.join(boards)}: all games of a batch must be on one board")
@@ -221,9 +216,7 @@ class Batch:
             if (states[name] != self.states[name]).any():
                 raise ValueError(f"states of another {name} than this batch has")
         decks = np.ascontiguousarray(arrays["decks"])
-        tiles = np.zeros(MAX_TILES, np.int8)
-        tiles[: len(self.configs[0].faces)] = self.configs[0].faces
-        fits = (np.sort(decks, axis=1) == np.sort(tiles)).all(axis=1)
+        fits = (np.sort(decks, axis=1) == np.sort(FACES[self.configs[0].side])).all(axis=1)
         if fits.all():
             fits = deal.lead_to(decks, states)
         if not fits.all():
@@ -367,8 +360,7 @@ class Batch:
 
     def _seeds(self, seed: int | Sequence[int] | np.ndarray) -> np.ndarray:
         if isinstance(seed, int | np.integer):
-            first = deal.check_seed(seed)
-            deal.check_seed(first + self.num_games - 1, "seed of the last row")
+            first = deal.check_seeds(seed, self.num_games, "row")
             return np.uint64(first) + np.arange(self.num_games, dtype=np.uint64)
         return np.array(self._per_row("seed", seed, lambda value, _, name: deal.check_seed(value, name)), np.uint64)
 

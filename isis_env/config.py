@@ -165,10 +165,19 @@ def check_positive(name: str, value: object) -> int:
     return int(value)
 
 
-def check_configs(config: object) -> list[GameConfig]:
-    """`config` as a list of settings, or a TypeError that says what it must be."""
+def check_configs(config: object, count: int | None, name: str) -> list[GameConfig]:
+    """The settings of `count` games, which the caller knows as `name`: `config` for all, or a sequence with one each.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: there are not so many games, or none.
+    """
+    if isinstance(config, GameConfig):
+        return [config] * check_positive(name, count)
     configs = list(config) if isinstance(config, Iterable) and not isinstance(config, str) else [config]
     for given in configs:
         if not isinstance(given, GameConfig):
             raise TypeError(f"config={given!r}: must be a GameConfig, or a sequence of them")
+    if not configs or count not in (None, len(configs)):
+        raise ValueError(f"{name}={count!r}: must be the number of configs, {len(configs)}, and not 0")
     return cast(list[GameConfig], configs)

@@ -137,6 +137,13 @@ def check_seed(seed: object, name: str = "seed") -> int:
     return int(seed)
 
 
+def check_seeds(seed: object, count: int, of: str) -> int:
+    """`seed` as the first of `count` that follow one another, one for each row or the like (`of`), or such an error."""
+    first = check_seed(seed)
+    check_seed(first + count - 1, f"seed of the last {of}")
+    return first
+
+
 def check_start(start: object, config: GameConfig, name: str = "start_player") -> int:
     """`start` as a seat index, or a TypeError / ValueError that names it."""
     if isinstance(start, bool | np.bool_) or not isinstance(start, int | np.integer):

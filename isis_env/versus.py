@@ -121,9 +121,8 @@ class Versus:
             weights = np.ones(len(agents)) if shares is None else np.array(shares, float)
         except (TypeError, ValueError):
             weights = np.empty(0)
-        usable = weights.shape == (len(agents),) and np.isfinite(weights).all() and (weights >= 0).all()
         with np.errstate(over="ignore"):
-            usable = usable and 0 < weights.sum() < np.inf
+            usable = weights.shape == (len(agents),) and (weights >= 0).all() and 0 < weights.sum() < np.inf
         if not usable:
             raise ValueError(f"shares={shares!r}: must be {len(agents)} finite numbers >= 0, not all of them 0")
         self.opponents = agents

@@ -282,20 +282,17 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         env._episode = deal.check_seed(data["episode"], "episode")
         if data["deal_id"] is not None:
             env._begin(Deal.parse(data["deal_id"], env.config))
-            env._replay(data)
+            env._go_on(data)
         return env
 
-    def _replay(self, data: dict[str, Any]) -> None:
+    def _go_on(self, data: dict[str, Any]) -> None:
         """Bring the game that has just begun to where `data` (see `to_dict`) says it stood."""
-        told = notation.loads(data["game"])[0]
-        for cell in told.order[: told.placed]:
-            if told.board[cell] == game.TILE:
-                _advance(self._raw, self._deck, self.config.draw_action)
-            _advance(self._raw, self._deck, int(cell))
-        if told.held != game.NOTHING:
-            _advance(self._raw, self._deck, self.config.draw_action)
-        if self._states[0] != told:
+        states = notation.loads(data["game"])
+        settings = ["side", "players", "common_reserve", "start"]
+        if states[settings] != self._states[settings] or not deal.lead_to(self._deck[np.newaxis], states)[0]:
             raise ValueError(f"game={data['game']!r}: is not one of deal {data['deal_id']!r}")
+        self._raw = states.view(np.uint8)
+        told = states[0]
         self.agent_selection = self.possible_agents[told.seat]
         self._offender = data["offender"]
         if self._offender not in (None, int(told.seat)):

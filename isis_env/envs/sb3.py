@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from isis_env import deal
 from isis_env.config import GameConfig
-from isis_env.envs.spaces import number_of_games
+from isis_env.envs.spaces import configs_of
 from isis_env.observation import Recall
 from isis_env.policy import Agent
 from isis_env.versus import Step, Versus
@@ -47,8 +47,7 @@ class IsisOsirisVecEnv(VecEnv):
         threads: int | None = None,
     ) -> None:
         self.games = Versus(
-            config,
-            number_of_games(config, num_envs),
+            configs_of(config, num_envs),
             opponents=opponents,
             shares=shares,
             recall=recall,
@@ -78,10 +77,7 @@ class IsisOsirisVecEnv(VecEnv):
         return [None if seed is None else seed + slot for slot in range(self.num_envs)]
 
     def _check_seed(self, seed: int | None) -> int | None:
-        if seed is not None:
-            seed = deal.check_seed(seed)
-            deal.check_seed(seed + self.num_envs - 1, "seed of the last slot")
-        return seed
+        return None if seed is None else deal.check_seeds(seed, self.num_envs, "slot")
 
     def reset(self) -> np.ndarray:
         """Begin a game in every slot, and let the opponents move until the learner is on turn everywhere."""

@@ -1,4 +1,4 @@
-"""What the environments for one learner share: their spaces, their number of games, what `reset` has no options for."""
+"""What the environments for one learner share: spaces, settings of their games, what `reset` has no options for."""
 
 import warnings
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from isis_env.config import GameConfig, check_configs, check_positive
+from isis_env.config import GameConfig, check_configs
 from isis_env.observation import observation_size
 
 
@@ -26,18 +26,10 @@ def action_space(board: str) -> spaces.Discrete:
     return spaces.Discrete(GameConfig(board).num_actions)
 
 
-def number_of_games(config: GameConfig | Sequence[GameConfig], num_envs: int | None) -> int:
-    """How many games `num_envs` asks for: by default one, or one per config.
-
-    Raises:
-        ValueError: it is no such number.
-    """
-    if isinstance(config, GameConfig):
-        return 1 if num_envs is None else check_positive("num_envs", num_envs)
-    configs = check_configs(config)
-    if not configs or num_envs not in (None, len(configs)):
-        raise ValueError(f"num_envs={num_envs!r}: must be the number of configs, {len(configs)}, and not 0")
-    return len(configs)
+def configs_of(config: GameConfig | Sequence[GameConfig], num_envs: int | None) -> list[GameConfig]:
+    """The settings of `num_envs` games, by default of one, or of one per config; errors are of `check_configs`."""
+    one = num_envs is None and isinstance(config, GameConfig)
+    return check_configs(config, 1 if one else num_envs, "num_envs")
 
 
 def ignore_options(options: dict[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from isis_env.config import GameConfig
-from isis_env.envs.spaces import action_space, ignore_options, number_of_games, observation_space
+from isis_env.envs.spaces import action_space, configs_of, ignore_options, observation_space
 from isis_env.observation import Recall
 from isis_env.policy import Agent
 from isis_env.versus import Step, Versus
@@ -53,8 +53,7 @@ class IsisOsirisVectorEnv(VectorEnv):
         threads: int | None = None,
     ) -> None:
         self.games = Versus(
-            config,
-            number_of_games(config, num_envs),
+            configs_of(config, num_envs),
             opponents=opponents,
             shares=shares,
             recall=recall,
