@@ -1,3 +1,5 @@
 """Agents of the checkout. Importing this package registers them under the specs of `isis_env.policy`."""
 
-from agents import endgame, expectimax, flat_mc, learned, mcts, remember  # noqa: F401  (registers them)
+from agents import remember  # noqa: F401  (registers it, as the next lines do)
+from agents.learned import agent  # noqa: F401
+from agents.search import endgame, expectimax, flat_mc, mcts  # noqa: F401

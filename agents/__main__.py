@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 
 import agents  # noqa: F401  (registers its specs)
-from agents.exact import BudgetExceededError
+from agents.search.exact import BudgetExceededError
 from isis_env import game
+from isis_env.agent import Agent
+from isis_env.batch import Decisions
 from isis_env.config import BOARDS
 from isis_env.deal import check_seed, decision_seed
 from isis_env.notation import cell_name, loads
 from isis_env.observation import known_states, observations
-from isis_env.policy import Agent, Decisions, make_agent, registered
+from isis_env.policy import make_agent, registered
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from isis_env import game
-from isis_env._jit import kernel
+from isis_env.agent import Agent, Analysis, ask
+from isis_env.batch import Decisions
 from isis_env.config import MAX_CELLS, MAX_PLAYERS
 from isis_env.game import TILE, UNKNOWN
+from isis_env.kernels.jit import kernel
 from isis_env.observation import FULL, Recall, observe
-from isis_env.policy import Agent, Analysis, Decisions, ask, make_agent, register
+from isis_env.policy import make_agent, register
 
 
 @register("remember")

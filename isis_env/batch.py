@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isis_env import deal, game
-from isis_env._jit import inlined, kernel
-from isis_env._threads import SharedKernel, available_cores, run_shared, shared_kernel
+from isis_env.batch_kernels import check_rows, deal_rows, decide_rows, look_rows, step_rows
 from isis_env.config import FACES, MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_configs, check_positive
 from isis_env.game import STATE, IllegalActionError
-from isis_env.observation import Recall, check_recall, conceal, observation_size, observe
-from isis_env.reward import ILLEGAL, REWARDS, pay
+from isis_env.kernels.threads import SharedKernel, available_cores, run_shared
+from isis_env.observation import Recall, check_recall, observation_size
+from isis_env.reward import ILLEGAL, REWARDS
 
 # What states and configs both hold of a game's form.
 SETTINGS = ("side", "players", "common_reserve")
@@ -54,7 +54,7 @@ class Decisions:
         return Decisions(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-class Turn(NamedTuple):
+class TimeStep(NamedTuple):
     """The pending decisions of n games, and which of the games ended in the last step.
 
     Attributes:
@@ -128,7 +128,7 @@ class Batch:
         self._decks = np.zeros((n, MAX_TILES), np.int8)
         self._all_rows = np.arange(n)
         self._has_reset = False
-        self._checked_out: Turn | None = None  # the caller's buffers are mostly the same from step to step
+        self._checked_out: TimeStep | None = None  # the caller's buffers are mostly the same from step to step
 
     def reset(
         self,
@@ -137,7 +137,7 @@ class Batch:
         *,
         start_player: Sequence[int] | np.ndarray | None = None,
         deck: Sequence[Sequence[int]] | np.ndarray | None = None,
-    ) -> Turn:
+    ) -> TimeStep:
         """Begin a game in every row.
 
         Args:
@@ -160,7 +160,7 @@ class Batch:
             seeds = self._seeds(secrets.randbits(53) if seed is None else seed)
             episodes = self._episodes(0 if episode is None else episode)
         self.seeds[:], self.episodes[:] = seeds, episodes
-        self._run(_deal_rows, self._all_rows, self.states, self._decks, self.seeds, self.episodes)
+        self._run(deal_rows, self._all_rows, self.states, self._decks, self.seeds, self.episodes)
         for row in range(self.num_games if starts or decks else 0):
             if decks:
                 self._decks[row, : len(decks[row])] = decks[row]
@@ -170,13 +170,13 @@ class Batch:
         self._has_reset = True
         return self.look()
 
-    def look(self) -> Turn:
+    def look(self) -> TimeStep:
         """The pending decisions of all games as they stand, with nothing done and no rewards."""
         self._require_reset()
-        turn = self._new_turn(self.num_games)
+        turn = self._new_time_step(self.num_games)
         turn.rewards[:], turn.done[:] = 0.0, False
         looked = (turn.observations, turn.action_masks, turn.seats)
-        self._run(_look, self._all_rows, self.states, self._recall, *looked)
+        self._run(look_rows, self._all_rows, self.states, self._recall, *looked)
         return turn
 
     def snapshot(self) -> dict[str, np.ndarray]:
@@ -223,13 +223,13 @@ class Batch:
             raise ValueError(f"row {fits.argmin()}: its deck does not lead to its state")
         return states, decks, arrays["seeds"], arrays["episodes"]
 
-    def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: Turn | None = None) -> Turn:
+    def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: TimeStep | None = None) -> TimeStep:
         """Take one decision in every game, or in some; one that ends is followed at once by its row's next episode.
 
         Args:
             actions: integers [m], one per game that is stepped.
             rows: int[m], which games, without repeats; all by default.
-            out: a `Turn` of m rows whose arrays are written instead of fresh ones; it is checked once, so its arrays
+            out: a `TimeStep` of m rows whose arrays are written instead of fresh ones; it is checked once, so they
                 must keep their shapes.
 
         Returns:
@@ -239,8 +239,8 @@ class Batch:
             IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
         """
         rows, actions = self.check_actions(actions, rows)
-        turn = self._new_turn(len(rows)) if out is None else self._check_out(out, len(rows))
-        self._run(_step_rows, rows, *self.arrays, actions, self.lose, self._recall, self._reward, *turn)
+        turn = self._new_time_step(len(rows)) if out is None else self._check_out(out, len(rows))
+        self._run(step_rows, rows, *self.arrays, actions, self.lose, self._recall, self._reward, *turn)
         return turn
 
     @property
@@ -269,7 +269,7 @@ class Batch:
     def _check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
         """Raise an IllegalActionError if one of the `actions` (int64[m]) of `rows` (int64[m]) is outside its mask."""
         illegal = np.zeros(1, np.bool_)
-        self._run(_check, rows, self.states, actions, illegal)
+        self._run(check_rows, rows, self.states, actions, illegal)
         if illegal[0]:
             index = next(i for i, row in enumerate(rows) if not game.legal(self.states[row], actions[i]))
             state = self.states[rows[index]]
@@ -296,7 +296,7 @@ class Batch:
             seeds=np.empty(m, np.uint64),
         )
         self._run(
-            _decide,
+            decide_rows,
             rows,
             decisions.states,
             self.seeds,
@@ -327,12 +327,12 @@ class Batch:
             raise ValueError(f"rows: {repeated[0]} must not be given twice")
         return given
 
-    def _check_out(self, out: Turn, m: int) -> Turn:
+    def _check_out(self, out: TimeStep, m: int) -> TimeStep:
         if out is self._checked_out and len(out.seats) == m:
             return out
-        if not isinstance(out, Turn):
-            raise TypeError(f"out of type {type(out).__name__}: must be a Turn")
-        for name, given, (shape, dtype) in zip(Turn._fields, out, self._turn_arrays(m), strict=True):
+        if not isinstance(out, TimeStep):
+            raise TypeError(f"out of type {type(out).__name__}: must be a TimeStep")
+        for name, given, (shape, dtype) in zip(TimeStep._fields, out, self._time_step_arrays(m), strict=True):
             flags = given.flags
             if given.shape != shape or given.dtype != dtype or not (flags.writeable and flags.c_contiguous):
                 found = f"shape {given.shape}, type {given.dtype} and strides {given.strides}"
@@ -341,11 +341,11 @@ class Batch:
         self._checked_out = out
         return out
 
-    def _new_turn(self, m: int) -> Turn:
-        return Turn(*(np.empty(shape, dtype) for shape, dtype in self._turn_arrays(m)))
+    def _new_time_step(self, m: int) -> TimeStep:
+        return TimeStep(*(np.empty(shape, dtype) for shape, dtype in self._time_step_arrays(m)))
 
-    def _turn_arrays(self, m: int) -> list[tuple[tuple[int, ...], type]]:
-        """Shape and type of every array of a `Turn` of m rows."""
+    def _time_step_arrays(self, m: int) -> list[tuple[tuple[int, ...], type]]:
+        """Shape and type of every array of a `TimeStep` of m rows."""
         return [
             ((m, self.observation_size), np.float32),
             ((m, self.num_actions), np.int8),
@@ -396,102 +396,3 @@ def check_arrays(arrays: dict[str, np.ndarray], wanted: dict[str, tuple[tuple[in
         if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype != dtype:
             found = f"of shape {given.shape} and type {given.dtype}" if isinstance(given, np.ndarray) else repr(given)
             raise ValueError(f"{name} {found}: must be of shape {shape} and type {np.dtype(dtype)}")
-
-
-@kernel
-def _deal_row(s, deck, seed, episode):
-    start = deal.deal(seed, episode, s.side, s.players, deck)
-    game.reset(s, s.side, s.players, s.common_reserve, start)
-
-
-@shared_kernel
-def _deal_rows(first, last, rows, states, decks, seeds, episodes):
-    for index in range(first, last):
-        row = rows[index]
-        _deal_row(states[row], decks[row], seeds[row], episodes[row])
-
-
-@inlined
-def look_at(s, recall, observation, mask):
-    """Write what the seat on turn may know and do."""
-    observe(s, s.seat, recall, observation)
-    game.legal_mask(s, mask)
-
-
-@shared_kernel
-def _look(first, last, rows, states, recall, observations, masks, seats):
-    for index in range(first, last):
-        s = states[rows[index]]
-        look_at(s, recall, observations[index], masks[index])
-        seats[index] = s.seat
-
-
-@shared_kernel
-def _check(first, last, rows, states, actions, illegal):
-    """Set `illegal[0]` if an action is."""
-    for index in range(first, last):
-        if not game.legal(states[rows[index]], actions[index]):
-            illegal[0] = True
-
-
-@inlined
-def play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
-    """Take one decision in a row, which may be illegal only if `lose`; whether its game has ended.
-
-    If so, `final_states` and `forfeited` hold how, and the row's next game is dealt.
-    """
-    s = states[row]
-    illegal = lose and not game.legal(s, action)
-    if not illegal:
-        deal.play(s, decks[row], action)
-        if not game.is_over(s):
-            return False
-    forfeited[row] = illegal
-    final_states[row] = s
-    episodes[row] += np.uint64(1)
-    _deal_row(s, decks[row], seeds[row], episodes[row])
-    return True
-
-
-@shared_kernel
-def _step_rows(
-    first,
-    last,
-    rows,
-    states,
-    decks,
-    seeds,
-    episodes,
-    final_states,
-    forfeited,
-    actions,
-    lose,
-    recall,
-    reward,
-    observations,
-    masks,
-    seats,
-    rewards,
-    done,
-):
-    for index in range(first, last):
-        row = rows[index]
-        done[index] = play_row(row, actions[index], lose, states, decks, seeds, episodes, final_states, forfeited)
-        rewards[index] = 0.0
-        if done[index]:
-            pay(final_states[row], forfeited[row], reward, rewards[index])
-        look_at(states[row], recall, observations[index], masks[index])
-        seats[index] = states[row].seat
-
-
-@shared_kernel
-def _decide(first, last, rows, states, game_seeds, episodes, recall, observations, masks, seats, first_flags, seeds):
-    """Fill in the decisions of `rows`; `states` are copies of those rows and are concealed here."""
-    for index in range(first, last):
-        s = states[index]
-        row = rows[index]
-        look_at(s, recall, observations[index], masks[index])
-        seats[index] = s.seat
-        first_flags[index] = game.is_first_decision(s)
-        seeds[index] = deal.decision_seed(game_seeds[row], episodes[row], s.seat, game.decisions_taken(s))
-        conceal(s, s.seat, recall)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isis_env import game
-from isis_env._jit import inlined, kernel
 from isis_env.config import FACES, MAX_TILES, TILES_EACH, TILES_TOTAL, GameConfig
+from isis_env.kernels.jit import inlined, kernel
 
 MAX_SEED = 2**64 - 1
 

@@ -18,8 +18,6 @@ Actions are these cells and, after the last of them, draw.
 
 import numpy as np
 
-from isis_env._jit import inlined, kernel
-from isis_env._vectors import mark
 from isis_env.config import (
     COPIES,
     MAX_CELLS,
@@ -31,6 +29,8 @@ from isis_env.config import (
     TILES_TOTAL,
     GameConfig,
 )
+from isis_env.kernels.jit import inlined, kernel
+from isis_env.kernels.vectors import mark
 
 EMPTY = -1  # on `board`; a stone is the number of its seat, 0 to 3
 TILE = 4

@@ -18,10 +18,10 @@ from typing import Literal
 import numpy as np
 
 from isis_env import game
-from isis_env._jit import inlined, kernel
-from isis_env._vectors import mark, scale
 from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS, check_choice
 from isis_env.game import NOTHING, TILE, UNKNOWN
+from isis_env.kernels.jit import inlined, kernel
+from isis_env.kernels.vectors import mark, scale
 
 Recall = int | Literal["full"]
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from isis_env._jit import kernel
 from isis_env.config import MAX_PLAYERS
 from isis_env.game import winners
+from isis_env.kernels.jit import kernel
 
 REWARDS = {"win": 0, "margin": 1}
 ILLEGAL = ("raise", "lose")  # what an action outside the mask does

@@ -10,9 +10,9 @@ import pytest
 from naive import NaiveGame
 
 from isis_env import deal, game
-from isis_env._jit import announcement, kernel
 from isis_env.config import BOARDS, MAX_TILES, GameConfig
 from isis_env.game import STATE
+from isis_env.kernels.jit import announcement, kernel
 
 announcement.made = True  # tests count lines of errors; what is said of a cold cache has tests of its own
 

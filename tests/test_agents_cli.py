@@ -99,8 +99,8 @@ def test_what_cannot_be_used_is_named_in_one_line(ask, spec, text, options, name
 
 
 def test_a_network_of_another_board_is_named_in_one_line(ask, tmp_path):
-    from agents.checkpoint import network_metadata, save_checkpoint
-    from agents.network import BoardNetwork
+    from agents.learned.checkpoint import network_metadata, save_checkpoint
+    from agents.learned.network import BoardNetwork
 
     network = BoardNetwork("mini3", 8, 1)
     folder = tmp_path / "step-0000000001"

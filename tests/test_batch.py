@@ -12,9 +12,9 @@ from conftest import ALL_FORMS, STANDARD_FORMS, answer_of_child, form_id, random
 from naive import NaiveGame
 
 from isis_env import GameConfig, game, isis_osiris_v0
-from isis_env._threads import MIN_ROWS
-from isis_env.batch import Batch, Turn
+from isis_env.batch import Batch, TimeStep
 from isis_env.game import EMPTY, NOTHING, STATE, TILE, UNKNOWN, IllegalActionError
+from isis_env.kernels.threads import MIN_ROWS
 
 MIXED = [STANDARD_FORMS[i] for i in (0, 3, 4, 1, 2, 5)] * 3
 DRAW = 36  # on the standard board
@@ -208,7 +208,7 @@ def test_illegal_action_raises_and_no_row_changes(bad, subset):
     actions = random_actions(turn, np.random.default_rng(0))[rows]
     index = 4
     actions[index] = bad
-    out = Turn(*(np.full_like(array[rows], 1) for array in turn))
+    out = TimeStep(*(np.full_like(array[rows], 1) for array in turn))
     before, untouched = contents(batch), copy.deepcopy(out)
     with pytest.raises(IllegalActionError) as caught:
         batch.step(actions, rows if subset else None, out)
@@ -294,7 +294,7 @@ def test_out_is_what_is_written():
     batch, twin = Batch(MIXED), Batch(MIXED)
     turn = batch.reset(seed=4)
     twin.reset(seed=4)
-    out = Turn(*(np.empty_like(array) for array in turn))
+    out = TimeStep(*(np.empty_like(array) for array in turn))
     rng = np.random.default_rng(5)
     for _ in range(60):
         actions = random_actions(turn, rng)
@@ -414,7 +414,7 @@ def test_wrong_arguments(named, call):
     assert contents(batch) == before
 
 
-@pytest.mark.parametrize("field", Turn._fields)
+@pytest.mark.parametrize("field", TimeStep._fields)
 @pytest.mark.parametrize("wrong", ["rows", "type", "axes"])
 def test_out_that_does_not_fit(field, wrong):
     """Written to unchecked it would be memory of somebody else."""

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from agents.checkpoint import (
+from agents.learned.checkpoint import (
     METADATA_FILE,
     NETWORK_FILE,
     CheckpointError,
@@ -16,7 +16,7 @@ from agents.checkpoint import (
     network_metadata,
     save_checkpoint,
 )
-from agents.network import BoardNetwork
+from agents.learned.network import BoardNetwork
 from isis_env.policy import make_agent
 from train.evaluate import main as evaluate_main
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch")  # `agents` needs it
 import naive_exact
 from naive import NaiveGame
 
-from agents.exact import BudgetExceededError, Solver, solve
+from agents.search.exact import BudgetExceededError, Solver, solve
 from isis_env import GameConfig, game, notation, symmetry
 from isis_env.observation import known_states
 

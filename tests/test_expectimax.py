@@ -6,10 +6,10 @@ from conftest import ALL_FORMS, form_id
 from test_exact import played
 
 from agents.__main__ import pending
-from agents.evaluation import FORMS, estimate_margins, form_index, load_weights, win_returns
-from agents.exact import TIE, solve
-from agents.expectimax import Expectimax, judge
-from agents.position import free_cells, new_positions, place
+from agents.search.evaluation import FORMS, estimate_margins, form_index, load_weights, win_returns
+from agents.search.exact import TIE, solve
+from agents.search.expectimax import Expectimax, judge
+from agents.search.position import free_cells, new_positions, place
 from isis_env import GameConfig, game
 from isis_env.config import MAX_FACE
 from isis_env.game import NOTHING, STATE

@@ -7,11 +7,11 @@ import pytest
 from conftest import actions_of, config_of, golden
 
 from isis_env import isis_osiris_v0
+from isis_env.baselines import greedy_mask
 from isis_env.batch import Batch
 from isis_env.game import TILE, UNKNOWN, skipped, winners
 from isis_env.notation import cell_name
 from isis_env.observation import known_states, layout, observations
-from isis_env.policy import greedy_mask
 
 GAMES = [record for name in ("games", "recall", "greedy") for record in golden(name)]
 

@@ -13,13 +13,13 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from isis_env import GameConfig
-from isis_env._threads import MIN_ROWS
 from isis_env.envs.single import IsisOsirisSingleEnv
 from isis_env.envs.vector import IsisOsirisVectorEnv
 from isis_env.game import IllegalActionError
+from isis_env.kernels.threads import MIN_ROWS
+from isis_env.learner_batch import LearnerBatch
 from isis_env.policy import make_agent
 from isis_env.render.text import render_text
-from isis_env.versus import Versus
 
 OPPONENTS = ["random", "greedy"]
 
@@ -114,7 +114,9 @@ def test_built_in_opponents_choose_in_the_kernel_what_they_choose_when_asked():
             return self.agent.act(decisions)
 
     specs = ["random", "uniform", "greedy"]
-    envs = [Versus(STANDARD_FORMS, opponents=o, reward="margin") for o in (specs, [Asked(spec) for spec in specs])]
+    envs = [
+        LearnerBatch(STANDARD_FORMS, opponents=o, reward="margin") for o in (specs, [Asked(spec) for spec in specs])
+    ]
     steps = [env.reset(5) for env in envs]
     for turn in range(100):
         for field in ("observations", "action_masks", "rewards", "done"):

@@ -11,10 +11,10 @@ import torch
 from conftest import ALL_FORMS, form_id
 from test_network import decisions, network, some_observations
 
-from agents.inference import MIN_ROWS, from_network, infer
-from agents.learned import NetworkAgent
-from agents.network import BoardNetwork
-from agents.product import COLUMNS, ROWS, product
+from agents.learned.agent import NetworkAgent
+from agents.learned.inference import MIN_ROWS, from_network, infer
+from agents.learned.network import BoardNetwork
+from agents.search.product import COLUMNS, ROWS, product
 
 
 def by_torch(net: BoardNetwork, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,8 +134,8 @@ def test_exported_weights_are_a_copy():
 
 ASK = """
 import numpy as np, torch
-from agents.inference import from_network, infer
-from agents.network import BoardNetwork
+from agents.learned.inference import from_network, infer
+from agents.learned.network import BoardNetwork
 torch.manual_seed(0)
 net = BoardNetwork("mini3", channels=17, rounds=1)
 seen = np.random.default_rng(0).random((3, 93), np.float32)

@@ -15,14 +15,15 @@ PACKAGE = Path(isis_env.__file__).parent
 
 PLAY = """
 import numpy as np
-from isis_env import _jit, notation
+from isis_env import notation
+from isis_env.kernels import jit
 from isis_env.batch import Batch
 from isis_env.config import GameConfig
 batch = Batch(GameConfig("mini3"), 3)
 turn = batch.reset(5)
 while not turn.done.any():
     turn = batch.step(turn.action_masks.argmax(axis=1))
-print(_jit.cache_folder())
+print(jit.cache_folder())
 print(batch.final_states["score"][:, :2].ravel().tolist())
 """
 

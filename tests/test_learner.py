@@ -15,8 +15,8 @@ from isis_env import game
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from isis_env.policy import make_agent
 from train.config import GameSettings, PPOSettings, TrainConfig
-from train.policy import policy_network
-from train.trainer import make_learner
+from train.ppo.policy import policy_network
+from train.ppo.trainer import make_learner
 
 GAMMA, LAMBDA = 0.9, 0.8
 

@@ -9,11 +9,22 @@ from conftest import ALL_FORMS, form_id
 from test_exact import end_of_game, played
 
 from agents.__main__ import pending
-from agents.exact import solve
-from agents.mcts import Mcts
-from agents.playout import RANDOM, play_out, random_face
-from agents.position import POSITION, new_positions, place
-from agents.tree import MAX_PATH, NO_NODE, NOBODY, arriving_edge, back_up, clear, descend, kept_part, new_tree, report
+from agents.search.exact import solve
+from agents.search.mcts import Mcts
+from agents.search.playout import RANDOM, play_out, random_face
+from agents.search.position import POSITION, new_positions, place
+from agents.search.tree import (
+    MAX_PATH,
+    NO_NODE,
+    NOBODY,
+    arriving_edge,
+    back_up,
+    clear,
+    descend,
+    kept_part,
+    new_tree,
+    report,
+)
 from isis_env import GameConfig, game
 from isis_env.deal import random_bits
 from isis_env.game import EMPTY, NOTHING, STATE, TILE

@@ -8,13 +8,13 @@ import torch
 from conftest import ALL_FORMS, form_id, random_game, replay
 from gymnasium import spaces
 
-from agents.learned import NetworkAgent
-from agents.network import ROWS_AT_A_TIME, BoardNetwork
+from agents.learned.agent import NetworkAgent
+from agents.learned.network import ROWS_AT_A_TIME, BoardNetwork
 from isis_env import symmetry
 from isis_env.batch import Batch
 from isis_env.config import BOARDS, GameConfig
 from isis_env.observation import CELL_PLANES, observation_size, observations
-from train.policy import BoardPolicy
+from train.ppo.policy import BoardPolicy
 
 
 def network(board="standard", seed=0, **size) -> BoardNetwork:

@@ -8,8 +8,9 @@ import pytest
 from conftest import ALL_FORMS, STANDARD_FORMS, form_id, random_game
 
 from isis_env import GameConfig
+from isis_env.agent import Agent
 from isis_env.batch import Batch, Decisions
-from isis_env.policy import Agent, AgentSpecError, make_agent, register, registered
+from isis_env.policy import AgentSpecError, make_agent, register, registered
 
 DRAW = 36  # on the standard board
 MANY = 36_000

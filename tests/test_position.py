@@ -8,7 +8,7 @@ import pytest
 from conftest import ALL_FORMS, form_id, random_game
 from naive import neighbours
 
-from agents.position import (
+from agents.search.position import (
     POSITION,
     best_stone,
     draw_gain,

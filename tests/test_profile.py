@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 from sb3_contrib import MaskablePPO
 
-from agents.network import BoardNetwork
+from agents.learned.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from train import profile as module
 from train.config import read_config

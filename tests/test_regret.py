@@ -20,7 +20,7 @@ import naive_exact
 from naive import NaiveGame
 from scipy import stats
 
-from agents.exact import Solver, solve
+from agents.search.exact import Solver, solve
 from isis_env import GameConfig, game, notation
 from isis_env.deal import Deal
 from isis_env.game import IllegalActionError

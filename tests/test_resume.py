@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from agents.checkpoint import list_checkpoints, load_checkpoint
+from agents.learned.checkpoint import list_checkpoints, load_checkpoint
 from train.__main__ import main
 from train.config import TrainConfig
-from train.metrics import TIME_COLUMNS, read_metrics
-from train.run_folder import superfluous
-from train.trainer import LOCK_FILE
+from train.ppo.metrics import TIME_COLUMNS, read_metrics
+from train.ppo.trainer import LOCK_FILE
+from train.runs.folder import superfluous
 
 ROOT = Path(__file__).parent.parent
 KILLS = int(os.environ.get("ISIS_KILLS", "3"))  # more of them for a long check by hand

@@ -10,8 +10,8 @@ import pytest
 from conftest import ALL_FORMS, STANDARD_FORMS, form_id
 
 from isis_env import GameConfig, deal, isis_osiris_v0
-from isis_env._threads import MIN_ROWS
 from isis_env.game import IllegalActionError
+from isis_env.kernels.threads import MIN_ROWS
 from isis_env.policy import make_agent
 
 pytest.importorskip("stable_baselines3")

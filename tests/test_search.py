@@ -12,19 +12,20 @@ import torch
 from conftest import ALL_FORMS, form_id, random_game, replay
 
 from agents import __main__ as cli
-from agents.checkpoint import network_metadata, save_checkpoint
-from agents.evaluation import FORMS, estimate_margins, form_index, load_weights
-from agents.exact import solve
-from agents.learned import NetworkAgent
-from agents.network import BoardNetwork
-from agents.playout import GREEDY, play_out
-from agents.position import new_positions
+from agents.learned.agent import NetworkAgent
+from agents.learned.checkpoint import network_metadata, save_checkpoint
+from agents.learned.network import BoardNetwork
+from agents.search.evaluation import FORMS, estimate_margins, form_index, load_weights
+from agents.search.exact import solve
+from agents.search.playout import GREEDY, play_out
+from agents.search.position import new_positions
 from isis_env import game
+from isis_env.baselines import greedy_mask
 from isis_env.batch import Batch
 from isis_env.config import GameConfig
 from isis_env.game import NOTHING, STATE, TILE
 from isis_env.observation import known_states
-from isis_env.policy import AgentSpecError, greedy_mask, make_agent
+from isis_env.policy import AgentSpecError, make_agent
 from isis_env.symmetry import SYMMETRIES, apply_to_state
 
 SPECS = [

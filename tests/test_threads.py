@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from isis_env._threads import run_shared, shared_kernel
+from isis_env.kernels.threads import run_shared, shared_kernel
 
 
 @shared_kernel
@@ -48,7 +48,7 @@ def test_arrays_may_be_thrown_away_after_every_call():
 
 
 def test_where_no_thread_can_be_had_the_caller_does_all(monkeypatch):
-    monkeypatch.setattr("isis_env._threads._crews", {})
+    monkeypatch.setattr("isis_env.kernels.threads._crews", {})
 
     def refuse(thread):
         raise RuntimeError("can't start new thread")

@@ -20,11 +20,14 @@ pytest.importorskip("choix")
 from filelock import FileLock
 
 from isis_env import GameConfig
-from isis_env.policy import Greedy, Uniform, make_agent
-from train.crosstable import remarks
+from isis_env.baselines import Greedy, Uniform
+from isis_env.policy import make_agent
 from train.evaluate import evaluate
-from train.ratings import GAME, pairwise_wins, rank, ratings
-from train.tournament import main, tables_of, tournament
+from train.tournament.__main__ import main
+from train.tournament.crosstable import remarks
+from train.tournament.play import tables_of
+from train.tournament.ratings import GAME, pairwise_wins, rank, ratings
+from train.tournament.run import tournament
 
 THREE = ["greedy", "random", "uniform"]
 MINI = GameConfig("mini3")
@@ -83,11 +86,11 @@ class Impatient(Uniform):
 
 @pytest.fixture(autouse=True)
 def _quick_intervals(monkeypatch):
-    monkeypatch.setattr("train.ratings.RESAMPLES", 200)
+    monkeypatch.setattr("train.tournament.ratings.RESAMPLES", 200)
 
 
 def play(folder, specs=THREE, config=MINI, games=8, seed=5, **options):
-    return tournament(specs, config, games, seed, folder, **{"jobs": 1, "piece": 4, **options})
+    return tournament(specs, config, games, seed, folder, **{"jobs": 1, "chunk": 4, **options})
 
 
 def without_times(ranking):
@@ -277,7 +280,7 @@ def test_a_shut_out_is_finite_and_told(tmp_path):
 
 
 def test_pairs_and_neighbours_that_are_not_separated_are_named(tmp_path):
-    ranking = play(tmp_path, ["greedy", "random", HERE + "Twin"], games=60, piece=60)
+    ranking = play(tmp_path, ["greedy", "random", HERE + "Twin"], games=60, chunk=60)
     pairs, neighbours = remarks(ranking)[:2]
     assert cells_of(ranking)["greedy", HERE + "Twin"].interval == (0.5, 0.5)
     assert f"greedy and {HERE}Twin" in pairs
@@ -292,8 +295,8 @@ def test_pairs_and_neighbours_that_are_not_separated_are_named(tmp_path):
 
 
 def test_same_table_whatever_the_pieces_and_the_order_of_specs(tmp_path):
-    one = play(tmp_path / "one", games=41, piece=100)
-    two = play(tmp_path / "two", specs=THREE[::-1], games=41, piece=7)
+    one = play(tmp_path / "one", games=41, chunk=100)
+    two = play(tmp_path / "two", specs=THREE[::-1], games=41, chunk=7)
     assert without_times(one) == without_times(two)
     assert one.games == 42
     assert set(blocks_of(tmp_path / "two").values()) == {1}
@@ -310,7 +313,7 @@ def test_a_killed_run_goes_on_and_nothing_is_lost_or_repeated(tmp_path):
         "1000",
         "--seed",
         "5",
-        "--piece",
+        "--chunk",
         "10",
         "--out",
         str(tmp_path / "killed"),
@@ -332,7 +335,7 @@ def test_a_killed_run_goes_on_and_nothing_is_lost_or_repeated(tmp_path):
     blocks = blocks_of(tmp_path / "killed")
     assert len(blocks) == 3 * 500
     assert set(blocks.values()) == {1}
-    undisturbed = play(tmp_path / "undisturbed", games=1000, piece=1000)
+    undisturbed = play(tmp_path / "undisturbed", games=1000, chunk=1000)
     resumed = json.loads((tmp_path / "killed" / "table.json").read_text())
     for agent in resumed["agents"]:
         del agent["ms_per_decision"]
@@ -364,7 +367,7 @@ def test_more_agents_and_games_play_only_what_is_missing(tmp_path):
 
 
 def test_ctrl_c_stops_and_the_same_command_goes_on(tmp_path, capsys):
-    argv = ["random", HERE + "Impatient", "--board", "mini3", "--games", "40", "--piece", "4", "--jobs", "1"]
+    argv = ["random", HERE + "Impatient", "--board", "mini3", "--games", "40", "--chunk", "4", "--jobs", "1"]
     argv += ["--out", str(tmp_path)]
     Impatient.calls = 0
     assert main(argv) == 130
@@ -433,7 +436,7 @@ def test_a_folder_in_use_or_with_something_else_is_an_error(tmp_path):
         (["greedy", "random", "--common-reserve", "--board", "mini4"], "common_reserve"),
         (["greedy", "random", "--games", "2"], "games=2"),
         (["greedy", "random", "--jobs", "0"], "jobs=0"),
-        (["greedy", "random", "--piece", "0"], "piece=0"),
+        (["greedy", "random", "--chunk", "0"], "chunk=0"),
         (["greedy", "random", "--seed", "-1"], "-1"),
         (["greedy", "random", "--seed", str(2**64 - 1)], str(2**64 - 1)),
     ],

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from agents.checkpoint import load_checkpoint
+from agents.learned.checkpoint import load_checkpoint
 from isis_env.policy import make_agent
 from train.__main__ import main
 from train.config import TrainConfig, dump_config, read_config

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from isis_env._vectors import as_bits, count_bits, mark, nth_bit, scale
 from isis_env.config import BOARDS, MAX_CELLS
+from isis_env.kernels.vectors import as_bits, count_bits, mark, nth_bit, scale
 
 CELLS = [board.side**2 for board in BOARDS.values()]
 LENGTHS = [1, 7, 8, 9, 10, 15, 16, 17, 31, 32, 36, 37, 63, 64]

@@ -34,9 +34,9 @@ def main(argv: Sequence[str]) -> int:
         else:
             config = read_config(Path(arguments[0]), arguments[1:])
         # torch takes seconds to import, and a wrong key need not wait for it
-        from agents.checkpoint import CheckpointError
-        from train import seeds as several
-        from train import trainer
+        from agents.learned.checkpoint import CheckpointError
+        from train.ppo import trainer
+        from train.runs import seeds as several
 
         try:
             if argv[0] == "--resume":

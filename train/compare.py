@@ -10,9 +10,9 @@ from rich.table import Table
 
 from train.command import make_console
 from train.config import ConfigError
-from train.metrics import METRICS_FILE, read_metrics
-from train.report import CURVES_FILE, draw_curves, form_name, read_evaluations
-from train.run_folder import open_run_folder
+from train.ppo.metrics import METRICS_FILE, read_metrics
+from train.runs.folder import open_run_folder
+from train.runs.report import CURVES_FILE, draw_curves, form_name, read_evaluations
 
 
 def read_run(folder: Path) -> tuple[str, list[dict], list[dict]]:

@@ -53,7 +53,7 @@ class GameSettings:
 
 @dataclass
 class NetworkSettings:
-    """The size of the policy network, see agents/network.py.
+    """The size of the policy network, see agents/learned/network.py.
 
     Args:
         channels: features per cell.

@@ -18,10 +18,11 @@ from scipy import stats
 from tqdm import tqdm
 
 import agents  # noqa: F401  (registers its specs)
+from isis_env.agent import Agent, ask_each
 from isis_env.batch import Batch
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.deal import check_seed
-from isis_env.policy import Agent, ask_each, make_agent
+from isis_env.policy import make_agent
 from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
 from train.config import EVALUATION_SEED
 

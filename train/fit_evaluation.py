@@ -14,13 +14,14 @@ import numpy as np
 import safetensors.numpy
 from tqdm import tqdm
 
-from agents.evaluation import FEATURES, FORMS, WEIGHTS_FILE, features_all
-from agents.expectimax import Expectimax
-from agents.position import POSITION, load_all
+from agents.search.evaluation import FEATURES, FORMS, WEIGHTS_FILE, features_all
+from agents.search.expectimax import Expectimax
+from agents.search.position import POSITION, load_all
+from isis_env.agent import Agent
 from isis_env.batch import Batch
 from isis_env.config import MAX_CELLS, MAX_PLAYERS, GameConfig
 from isis_env.game import NOTHING
-from isis_env.policy import Agent, make_agent
+from isis_env.policy import make_agent
 from isis_env.reward import MARGIN, returns_all
 
 # Games at a time, and how often an action is random, so that odd positions are met too.

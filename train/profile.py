@@ -20,14 +20,14 @@ from rich import box
 from rich.table import Table
 from sb3_contrib import MaskablePPO
 
-import agents.learned
-import train.policy
-from agents.network import BoardNetwork
+import agents.learned.agent
+import train.ppo.policy
+from agents.learned.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from train.command import check_writable, make_console, spec_slug, write_json
 from train.config import ConfigError, TrainConfig, read_config
-from train.run_folder import make_run_folder
-from train.trainer import Setup, TrainingError, learn, set_up
+from train.ppo.trainer import Setup, TrainingError, learn, set_up
+from train.runs.folder import make_run_folder
 
 UPDATES = 10
 MAX_UPDATES = 100_000
@@ -203,8 +203,8 @@ def _parts_timed(clock: Clock, setup: Setup) -> Iterator[None]:
             (IsisOsirisVecEnv, "step_wait", timed(GAMES)),
             (MaskablePPO, "train", timed(LOSS)),
             (BoardNetwork, "forward", timed_forward),
-            (train.policy, "infer", timed_forward),
-            (agents.learned, "infer", timed_forward),
+            (train.ppo.policy, "infer", timed_forward),
+            (agents.learned.agent, "infer", timed_forward),
             (torch.Tensor, "backward", timed(LOSS)),
             (torch.optim.Optimizer, "zero_grad", timed(OPTIMIZER)),
             (torch.nn.utils, "clip_grad_norm_", timed(OPTIMIZER)),

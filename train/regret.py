@@ -22,12 +22,13 @@ from rich.table import Table
 from tqdm import tqdm
 
 import agents  # noqa: F401  (registers its specs)
-from agents.exact import TIE, BudgetExceededError, Solution, Solver
+from agents.search.exact import TIE, BudgetExceededError, Solution, Solver
+from isis_env.agent import Agent, ask, ask_each
 from isis_env.batch import Batch
 from isis_env.config import GameConfig, check_choice
 from isis_env.deal import check_seed
 from isis_env.game import NOTHING
-from isis_env.policy import Agent, ask, ask_each, make_agent
+from isis_env.policy import make_agent
 from isis_env.reward import MARGIN_BOUND, REWARDS
 from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
 from train.config import EVALUATION_SEED

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from train.__main__ import split_seeds
 from train.config import ConfigError, read_config
-from train.seeds import SUMMARY_FILE, ChildRunError, train_seeds
+from train.runs.seeds import SUMMARY_FILE, ChildRunError, train_seeds
 
 
 def main(argv: Sequence[str]) -> int:

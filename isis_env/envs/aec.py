@@ -12,11 +12,11 @@ from gymnasium import spaces
 from pettingzoo import AECEnv
 
 from isis_env import deal, game, notation, observation
-from isis_env._jit import brief
 from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
 from isis_env.deal import Deal
 from isis_env.envs.spaces import action_space, observation_space
 from isis_env.game import IllegalActionError
+from isis_env.kernels.jit import gil_kernel
 from isis_env.observation import Recall
 from isis_env.render import render_text
 from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
@@ -377,7 +377,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         )
 
 
-@brief
+@gil_kernel
 def _advance(raw, deck, action):
     """Take an action of the seat on turn, and return the next seat on turn, `_OVER`, or `_ILLEGAL`: nothing done."""
     s = raw.view(game.STATE)[0]
@@ -387,7 +387,7 @@ def _advance(raw, deck, action):
     return _OVER if game.is_over(s) else s.seat
 
 
-@brief
+@gil_kernel
 def _observe(raw, seat, recall, on_turn, vector, mask):
     s = raw.view(game.STATE)[0]
     observation.observe(s, seat, recall, vector)

@@ -1,4 +1,4 @@
-"""Many games as a Stable-Baselines3 `VecEnv`, see `isis_env.versus`."""
+"""Many games as a Stable-Baselines3 `VecEnv`, see `isis_env.learner_batch`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from isis_env import deal
+from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import configs_of
+from isis_env.learner_batch import LearnerBatch, Step
 from isis_env.observation import Recall
-from isis_env.policy import Agent
-from isis_env.versus import Step, Versus
 
 
 class IsisOsirisVecEnv(VecEnv):
@@ -46,7 +46,7 @@ class IsisOsirisVecEnv(VecEnv):
         margin_weight: float = 0.0,
         threads: int | None = None,
     ) -> None:
-        self.games = Versus(
+        self.games = LearnerBatch(
             configs_of(config, num_envs),
             opponents=opponents,
             shares=shares,

@@ -9,16 +9,16 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, ignore_options, observation_space
+from isis_env.learner_batch import LearnerBatch, Step
 from isis_env.observation import Recall, known_states
-from isis_env.policy import Agent
 from isis_env.render.text import render_text
-from isis_env.versus import Step, Versus
 
 
 class IsisOsirisSingleEnv(gymnasium.Env):
-    """A learner against opponents, see `isis_env.versus`; in episode e of a seed it sits on seat e mod n.
+    """A learner against opponents, see `isis_env.learner_batch`; in episode e of a seed it sits on seat e mod n.
 
     Observations are a dict of `observation` (float32[L], see `isis_env.observation.layout`) and `action_mask` (int8[A],
     the learner's legal actions, all zero after the end), fresh arrays at every call. The reward is zero until the game
@@ -48,7 +48,7 @@ class IsisOsirisSingleEnv(gymnasium.Env):
     ) -> None:
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode={render_mode!r}: must be None or 'ansi'")
-        self.games = Versus(
+        self.games = LearnerBatch(
             config, 1, opponents=opponents, shares=shares, recall=recall, reward=reward, illegal=illegal, threads=1
         )
         self.observation_space = observation_space(config.board)

@@ -1,4 +1,4 @@
-"""Many games as a Gymnasium `VectorEnv`, see `isis_env.versus`. Needs gymnasium 1.1 or later.
+"""Many games as a Gymnasium `VectorEnv`, see `isis_env.learner_batch`. Needs gymnasium 1.1 or later.
 
 After `import isis_env`, `gymnasium.make_vec("isis_env/IsisOsiris-v0", num_envs=64)` makes one too.
 """
@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, configs_of, ignore_options, observation_space
+from isis_env.learner_batch import LearnerBatch, Step
 from isis_env.observation import Recall
-from isis_env.policy import Agent
-from isis_env.versus import Step, Versus
 
 
 class IsisOsirisVectorEnv(VectorEnv):
@@ -52,7 +52,7 @@ class IsisOsirisVectorEnv(VectorEnv):
         illegal: str = "raise",
         threads: int | None = None,
     ) -> None:
-        self.games = Versus(
+        self.games = LearnerBatch(
             configs_of(config, num_envs),
             opponents=opponents,
             shares=shares,

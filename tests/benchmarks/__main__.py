@@ -11,7 +11,7 @@ the machine, ratios in one run much less. Workloads:
   program that does the same work as ours, bit for bit (`engine.c`); the cost of a step of one game from 64 to 1 M
   games; the memory that a batch takes.
 - Vector environments: a learner against `random` in 1,024 games, through Gymnasium's `VectorEnv` and SB3's `VecEnv`,
-  beside the engine for as many decisions (see `versus.py`).
+  beside the engine for as many decisions (see `learner_batches.py`).
 - The network on one or more positions: our kernel beside torch, and `mcts` guided by it (see `inferring.py`).
 - Training: `configs/ppo_2p.yaml` beside MaskablePPO over one AEC environment in the way of PettingZoo's tutorial, with
   the same network of 48 channels and two rounds, 3 epochs, minibatches of 2,048 (see `training.py`).
@@ -29,7 +29,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.benchmarks import batches, inferring, searching, starting, stepping, training, versus
+from tests.benchmarks import batches, inferring, learner_batches, searching, starting, stepping, training
 from tests.benchmarks.rates import rich_table, write
 
 FOLDER = Path("results")
@@ -37,7 +37,7 @@ PARTS = {
     "starting": (starting.compare,),
     "aec": (stepping.compare,),
     "batches": (batches.speed, batches.cost_per_game, batches.memory),
-    "versus": (versus.compare,),
+    "learner": (learner_batches.compare,),
     "network": (inferring.compare,),
     "training": (training.compare,),
     "tree": (searching.compare,),

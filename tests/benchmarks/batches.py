@@ -18,11 +18,11 @@ from typing import Protocol
 
 import numpy as np
 
-from isis_env._threads import available_cores, run_shared, shared_kernel
-from isis_env._vectors import as_bits, count_bits, nth_bit
-from isis_env.batch import Batch, Turn
+from isis_env.batch import Batch, TimeStep
 from isis_env.config import GameConfig
 from isis_env.deal import random_below
+from isis_env.kernels.threads import available_cores, run_shared, shared_kernel
+from isis_env.kernels.vectors import as_bits, count_bits, nth_bit
 from tests.benchmarks.c_engine import FLAGS, Engine, build, compiler
 from tests.benchmarks.rates import PEER_PYTHON, ROOT, Comparison, by_turns, one_core, reason
 
@@ -58,7 +58,7 @@ class Ours:
         turn: their pending decisions, whose arrays are written from now on.
     """
 
-    def __init__(self, batch: Batch, turn: Turn) -> None:
+    def __init__(self, batch: Batch, turn: TimeStep) -> None:
         self.batch = batch
         self.turn = turn
         self._actions = np.empty(batch.num_games, np.int64)
@@ -123,7 +123,7 @@ def check_same(engine: Engine, player: Ours) -> None:
     """
     rng = np.random.default_rng(2)
     for step in range(COMPARED_STEPS):
-        for name, theirs, ours in zip(Turn._fields, engine.turn, player.turn, strict=True):
+        for name, theirs, ours in zip(TimeStep._fields, engine.turn, player.turn, strict=True):
             if theirs.tobytes() != ours.tobytes():
                 raise AssertionError(f"engine.c, {player.batch.configs[0]}: other {name} than ours after {step} steps")
         seeds = rng.integers(0, 2**63, (1, COMPARED_GAMES)).astype(np.uint64)

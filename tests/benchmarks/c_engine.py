@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isis_env.batch import Turn
+from isis_env.batch import TimeStep
 from isis_env.config import GameConfig
 from isis_env.observation import observation_size
 
@@ -17,7 +17,7 @@ FLAGS = ("-O3", "-march=native", "-shared", "-fPIC")
 
 
 class _Turn(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in Turn._fields]
+    _fields_ = [(name, ctypes.c_void_p) for name in TimeStep._fields]
 
 
 def compiler() -> str:
@@ -56,7 +56,7 @@ class Engine:
     def __init__(self, library: ctypes.CDLL, config: GameConfig, games: int, seed: int = 0) -> None:
         self._library = library
         self._games = np.zeros((games, library.game_size()), np.uint8)
-        self.turn = Turn(
+        self.turn = TimeStep(
             np.empty((games, observation_size()), np.float32),
             np.empty((games, config.num_actions), np.int8),
             np.empty(games, np.int64),

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from agents.exact import BudgetExceededError, Solution, Solver
+from agents.search.exact import BudgetExceededError, Solution, Solver
 from isis_env import game
 from isis_env.batch import Batch
 from isis_env.config import GameConfig

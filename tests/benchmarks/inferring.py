@@ -1,4 +1,4 @@
-"""One forward pass of the policy network: the kernel of `agents.inference` beside torch, and `mcts` guided by it.
+"""One forward pass of the policy network: our kernel beside torch, and `mcts` guided by it.
 
 Both answer the same positions, from the observations to logits and values, on one core: torch all rows of a call at
 once, the kernel row by row. Both have their weights at hand.
@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agents.checkpoint import network_metadata, save_checkpoint
-from agents.inference import from_network, infer
-from agents.mcts import Mcts
-from agents.network import BoardNetwork
+from agents.learned.checkpoint import network_metadata, save_checkpoint
+from agents.learned.inference import from_network, infer
+from agents.learned.network import BoardNetwork
+from agents.search.mcts import Mcts
 from isis_env.batch import Batch, Decisions
 from isis_env.config import GameConfig
 from isis_env.policy import make_agent

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.mcts import LEAVES, Mcts, simulate
-from agents.position import new_positions
-from agents.tree import NOBODY, clear, new_tree
-from isis_env.batch import Batch
+from agents.search.mcts import LEAVES, Mcts, simulate
+from agents.search.position import new_positions
+from agents.search.tree import NOBODY, clear, new_tree
+from isis_env.batch import Batch, Decisions
 from isis_env.config import GameConfig
-from isis_env.policy import Decisions
 from isis_env.reward import REWARDS
 from tests.benchmarks.rates import PEER_PYTHON, Comparison, by_turns, one_core, reason
 

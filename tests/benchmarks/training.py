@@ -24,10 +24,10 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from sb3_contrib.common.wrappers import ActionMasker
 
 from isis_env import isis_osiris_v0
-from isis_env._threads import available_cores
+from isis_env.kernels.threads import available_cores
 from tests.benchmarks.rates import Comparison, by_turns, one_core
 from train.config import TrainConfig, read_config
-from train.policy import BoardPolicy
+from train.ppo.policy import BoardPolicy
 from train.profile import profile, train_on, warmed_up
 
 CONFIG_FILE = Path(__file__).parents[2] / "configs" / "ppo_2p.yaml"

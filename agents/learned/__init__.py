@@ -1,0 +1,1 @@
+"""What is learned: the network, its checkpoints, and the agents that ask it."""

@@ -1,0 +1,1 @@
+"""What searches: trees, playouts, one evaluation of positions, and the exact solver of ends."""

@@ -1,0 +1,110 @@
+"""The kernels of a batch: they deal, look, check, step and describe decisions, row by row."""
+
+import numpy as np
+
+from isis_env import deal, game
+from isis_env.kernels.jit import inlined, kernel
+from isis_env.kernels.threads import shared_kernel
+from isis_env.observation import conceal, observe
+from isis_env.reward import pay
+
+
+@kernel
+def _deal_row(s, deck, seed, episode):
+    start = deal.deal(seed, episode, s.side, s.players, deck)
+    game.reset(s, s.side, s.players, s.common_reserve, start)
+
+
+@shared_kernel
+def deal_rows(first, last, rows, states, decks, seeds, episodes):
+    for index in range(first, last):
+        row = rows[index]
+        _deal_row(states[row], decks[row], seeds[row], episodes[row])
+
+
+@inlined
+def look_at(s, recall, observation, mask):
+    """Write what the seat on turn may know and do."""
+    observe(s, s.seat, recall, observation)
+    game.legal_mask(s, mask)
+
+
+@shared_kernel
+def look_rows(first, last, rows, states, recall, observations, masks, seats):
+    for index in range(first, last):
+        s = states[rows[index]]
+        look_at(s, recall, observations[index], masks[index])
+        seats[index] = s.seat
+
+
+@shared_kernel
+def check_rows(first, last, rows, states, actions, illegal):
+    """Set `illegal[0]` if an action is."""
+    for index in range(first, last):
+        if not game.legal(states[rows[index]], actions[index]):
+            illegal[0] = True
+
+
+@inlined
+def play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
+    """Take one decision in a row, which may be illegal only if `lose`; whether its game has ended.
+
+    If so, `final_states` and `forfeited` hold how, and the row's next game is dealt.
+    """
+    s = states[row]
+    illegal = lose and not game.legal(s, action)
+    if not illegal:
+        deal.play(s, decks[row], action)
+        if not game.is_over(s):
+            return False
+    forfeited[row] = illegal
+    final_states[row] = s
+    episodes[row] += np.uint64(1)
+    _deal_row(s, decks[row], seeds[row], episodes[row])
+    return True
+
+
+@shared_kernel
+def step_rows(
+    first,
+    last,
+    rows,
+    states,
+    decks,
+    seeds,
+    episodes,
+    final_states,
+    forfeited,
+    actions,
+    lose,
+    recall,
+    reward,
+    observations,
+    masks,
+    seats,
+    rewards,
+    done,
+):
+    for index in range(first, last):
+        row = rows[index]
+        done[index] = play_row(row, actions[index], lose, states, decks, seeds, episodes, final_states, forfeited)
+        rewards[index] = 0.0
+        if done[index]:
+            pay(final_states[row], forfeited[row], reward, rewards[index])
+        look_at(states[row], recall, observations[index], masks[index])
+        seats[index] = states[row].seat
+
+
+@shared_kernel
+def decide_rows(
+    first, last, rows, states, game_seeds, episodes, recall, observations, masks, seats, first_flags, seeds
+):
+    """Fill in the decisions of `rows`; `states` are copies of those rows and are concealed here."""
+    for index in range(first, last):
+        s = states[index]
+        row = rows[index]
+        look_at(s, recall, observations[index], masks[index])
+        seats[index] = s.seat
+        first_flags[index] = game.is_first_decision(s)
+        seeds[index] = deal.decision_seed(game_seeds[row], episodes[row], s.seat, game.decisions_taken(s))
+        conceal(s, s.seat, recall)

@@ -1,0 +1,123 @@
+"""The same config under several seeds: one run folder each, and the mean over them with an interval."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from tqdm import tqdm
+
+from isis_env.kernels.threads import available_cores
+from train.command import make_console
+from train.config import ConfigError, TrainConfig, dump_config
+from train.evaluate import t_interval
+from train.runs.report import form_name
+from train.runs.folder import CONFIG_FILE, EVALUATION_FILE
+
+SUMMARY_FILE, SHARED_CONFIG_FILE = "summary.json", "seeds.yaml"
+
+
+def train_seeds(configs: Sequence[TrainConfig], seeds: Sequence[int]) -> list[Path]:
+    """Train every config once per seed and write a `summary.json` each; returns the folders that hold the runs.
+
+    The runs of a config are `seed-S` in a folder named after it. All runs go side by side as far as the cores allow,
+    each on its config's `threads`, or on one where that is 0. Called again after an interruption, it resumes what was
+    begun and leaves alone what has ended.
+
+    Raises:
+        ConfigError: two configs share a name, or a folder cannot be written or is taken by something else.
+        ChildRunError: a run failed; the others have ended.
+    """
+    names = [config.name for config in configs]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"names {', '.join(names)}: must differ, they name the folders")
+    folders = [_make_folder(config) for config in configs]
+    threads = max(config.threads or 1 for config in configs)
+    side_by_side = max(1, available_cores() // threads)
+    jobs = [(folder, seed) for folder in folders for seed in seeds]
+    print(f"{len(jobs)} runs, {side_by_side} at a time; each has a log beside its folder in {folders[0].parent}")
+    with ThreadPoolExecutor(side_by_side) as pool, tqdm(total=len(jobs), unit="run") as bar:
+
+        def train_one(folder: Path, seed: int) -> int:
+            code = _train_one(folder, seed, threads)
+            bar.update(1)
+            return code
+
+        codes = list(pool.map(lambda job: train_one(*job), jobs))
+    logs = [str(folder / f"seed-{seed}.log") for (folder, seed), code in zip(jobs, codes, strict=True) if code]
+    if logs:
+        raise ChildRunError(f"{len(logs)} of the runs did not end, see {', '.join(logs)}; the same command goes on")
+    for folder in folders:
+        summary = summarise([json.loads((folder / f"seed-{seed}" / EVALUATION_FILE).read_text()) for seed in seeds])
+        text = json.dumps({"seeds": list(seeds), "results": summary}, indent=2)
+        (folder / SUMMARY_FILE).write_text(text + "\n")
+        _print(summary, len(seeds))
+    return folders
+
+
+def _make_folder(config: TrainConfig) -> Path:
+    """The folder of a config's runs, with the config in it, unless it is taken by anything else."""
+    folder = Path(config.runs_folder) / config.name
+    shared, text = folder / SHARED_CONFIG_FILE, dump_config(config)
+    try:
+        if (folder / CONFIG_FILE).exists():
+            raise ConfigError(f"{folder}: is a run folder; give the runs under several seeds another --name")
+        if shared.exists() and shared.read_text() != text:
+            raise ConfigError(f"{shared}: the runs there were begun with another config; give another --name")
+        folder.mkdir(parents=True, exist_ok=True)
+        shared.write_text(text)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from None
+    return folder
+
+
+class ChildRunError(RuntimeError):
+    """One of several runs failed; the message says which and where its log is."""
+
+
+def summarise(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Per form of the game and opponent: the score rate of every run, their mean, and its 95 % t interval over runs."""
+    summary = []
+    for results in zip(*runs, strict=True):  # the same evaluation of every run
+        scores = [result["agents"][0]["score_rate"] for result in results]
+        first = results[0]
+        summary.append(
+            {
+                "game": form_name(first),
+                "opponent": first["agents"][1]["agent"],
+                "scores": scores,
+                "mean": sum(scores) / len(scores),
+                "interval": t_interval(scores),
+                "illegal": sum(result["agents"][0]["illegal"] for result in results),
+            }
+        )
+    return summary
+
+
+def _train_one(folder: Path, seed: int, threads: int) -> int:
+    run = folder / f"seed-{seed}"
+    if (run / EVALUATION_FILE).exists():
+        return 0
+    if (run / CONFIG_FILE).exists():
+        arguments = ["--resume", str(run)]
+    else:
+        named = ["--name", run.name, "--runs_folder", str(folder), "--seed", str(seed), "--threads", str(threads)]
+        arguments = [str(folder / SHARED_CONFIG_FILE), *named]
+    with (folder / f"seed-{seed}.log").open("a") as log:
+        return subprocess.run([sys.executable, "-m", "train", *arguments], stdout=log, stderr=log).returncode
+
+
+def _print(summary: list[dict[str, Any]], runs: int) -> None:
+    table = Table(box=box.SIMPLE_HEAD, title=f"mean of {runs} runs, 95 % t interval over runs", title_justify="left")
+    for heading in ("game", "opponent", "mean", "interval", "runs"):
+        table.add_column(heading)
+    for entry in summary:
+        low, high = entry["interval"]
+        scores = " ".join(f"{score:.3f}" for score in entry["scores"])
+        table.add_row(entry["game"], entry["opponent"], f"{entry['mean']:.3f}", f"{low:.3f} to {high:.3f}", scores)
+    make_console().print(table)
