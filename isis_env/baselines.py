@@ -10,7 +10,7 @@ from isis_env.deal import random_below, random_bits
 from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, TILE
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.vectors import as_bits, count_bits, nth_bit
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 # Kinds of built-in agents, as kernels take them; of an agent that must be asked.
 ASKED, UNIFORM, RANDOM, GREEDY = range(4)

@@ -35,7 +35,7 @@ from isis_env.kernels.vectors import mark
 EMPTY = -1  # on `board`; a stone is the number of its seat, 0 to 3
 TILE = 4
 NOTHING = 0  # held: no tile is drawn; face: no tile lies here
-UNKNOWN = 127  # in states handed to agents: what the seat does not know (see `observation.conceal`)
+UNKNOWN = 127  # in states handed to agents: what the seat does not know (see `secrecy.conceal`)
 
 FACE_SLOTS = 2 * MAX_FACE + 1  # counts per face are indexed by face + MAX_FACE; slot MAX_FACE stays 0
 
@@ -223,7 +223,7 @@ def outcomes(s, odds):
 
 @inlined
 def is_concealed(s):
-    """Whether `observation.conceal` has turned this state into what one seat knows under limited recall."""
+    """Whether `secrecy.conceal` has turned this state into what one seat knows under limited recall."""
     return s.score[0] == UNKNOWN
 
 

@@ -52,7 +52,7 @@ def moves(s: np.record) -> list[str]:
     """The placements of a state in order and, where a tile is held, that tile.
 
     Raises:
-        NotationError: the state has no history (it is one that `observation.conceal` has passed).
+        NotationError: the state has no history (it is one that `secrecy.conceal` has passed).
     """
     side = int(s.side)
     if game.is_concealed(s):

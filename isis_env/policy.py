@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from isis_env.agent import Agent
 from isis_env.baselines import Greedy, Random, Uniform
-from isis_env.observation import check_recall
+from isis_env.secrecy import check_recall
 
 
 class AgentSpecError(ValueError):

@@ -10,8 +10,8 @@ from isis_env.agent import Analysis
 from isis_env.batch import Decisions
 from isis_env.deal import random_bits
 from isis_env.kernels.jit import kernel
-from isis_env.observation import Recall
 from isis_env.policy import register
+from isis_env.secrecy import Recall
 
 
 class NetworkAgent:

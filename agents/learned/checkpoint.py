@@ -20,7 +20,8 @@ import torch
 import isis_env
 from agents.learned.network import BoardNetwork
 from isis_env.config import BOARDS
-from isis_env.observation import check_recall, layout
+from isis_env.observation import layout
+from isis_env.secrecy import check_recall
 
 FORMAT = "isis-osiris checkpoint 1"
 NETWORK_FILE, METADATA_FILE = "network.safetensors", "checkpoint.json"

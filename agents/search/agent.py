@@ -12,8 +12,8 @@ from isis_env.config import check_choice
 from isis_env.deal import random_below
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.threads import SharedKernel, available_cores, run_shared
-from isis_env.observation import Recall
 from isis_env.reward import REWARDS
+from isis_env.secrecy import Recall
 
 
 class SearchAgent:

@@ -24,9 +24,10 @@ from isis_env.deal import random_bits
 from isis_env.game import FACE_SLOTS, NOTHING
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.threads import shared_kernel
-from isis_env.observation import CELL_PLANES, FULL, observe
+from isis_env.observation import CELL_PLANES, observe
 from isis_env.policy import register
 from isis_env.reward import REWARDS, WIN, returns
+from isis_env.secrecy import FULL
 
 EVALUATION = 2
 LEAVES = {"random": RANDOM, "greedy": GREEDY, "evaluation": EVALUATION}

@@ -11,15 +11,15 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv
 
-from isis_env import deal, game, notation, observation
+from isis_env import deal, game, notation, observation, secrecy
 from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
 from isis_env.deal import Deal
 from isis_env.envs.spaces import action_space, observation_space
 from isis_env.game import IllegalActionError
 from isis_env.kernels.jit import gil_kernel
-from isis_env.observation import Recall
 from isis_env.render import render_text
 from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
+from isis_env.secrecy import Recall
 
 RENDER_MODES = ("ansi", "human")
 OPTIONS = ("start_player", "deck", "deal_id")
@@ -68,7 +68,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
     ) -> None:
         super().__init__()
         self.config = GameConfig(board, players, common_reserve)
-        self._recall = observation.check_recall(recall)
+        self._recall = secrecy.check_recall(recall)
         self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
         self._illegal = check_choice("illegal", illegal, ILLEGAL)
         self.render_mode = check_choice("render_mode", render_mode, (None, *RENDER_MODES))
@@ -233,7 +233,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             return None
         states = self._states.copy()
         if self._running:
-            observation.conceal(states[0], states[0].seat, self._recall)
+            secrecy.conceal(states[0], states[0].seat, self._recall)
         text = render_text(states[0], ended=not self._running)
         if self.render_mode == "ansi":
             return text

@@ -12,7 +12,7 @@ from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import configs_of
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 class IsisOsirisVecEnv(VecEnv):

@@ -14,7 +14,7 @@ from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, configs_of, ignore_options, observation_space
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 class IsisOsirisVectorEnv(VectorEnv):
