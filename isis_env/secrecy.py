@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from isis_env import game
-from isis_env.config import COPIES, MAX_FACE
+from isis_env.config import COPIES, MAX_FACE, shown
 from isis_env.game import NOTHING, TILE, UNKNOWN
 from isis_env.kernels.jit import inlined, kernel
 
@@ -37,7 +37,7 @@ def check_recall(recall: object, name: str = "recall") -> int:
         return FULL
     if isinstance(recall, int | np.integer) and not isinstance(recall, bool) and recall >= 1:
         return min(int(recall), 127)  # no game has more turns, so larger numbers are the same window
-    raise ValueError(f'{name}={recall!r}: must be an integer >= 1 or "full"')
+    raise ValueError(f'{name}={shown(recall)}: must be an integer >= 1 or "full"')
 
 
 @kernel

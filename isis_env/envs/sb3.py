@@ -5,7 +5,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.vec_env import VecEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError("isis_env.envs.sb3 needs Stable-Baselines3: pip install 'isis-env[sb3]'") from error
 
 from isis_env import deal
 from isis_env.agent import Agent
