@@ -14,12 +14,15 @@ import copy
 import hashlib
 import json
 import math
+import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,7 @@ from train.tournament.play import Chunk, make_players, play_chunk
 from train.tournament.store import check_settings, read_games, to_line
 
 SECONDS = 60  # for one case
+MEMORY = 4 * 2**30  # bytes that the cases may take beyond what the process has at its begin
 LONGEST_MESSAGE = 2000
 
 
@@ -423,6 +427,29 @@ def batch_arguments(rng: random.Random, samples: Samples, folder: Path) -> None:
         expect(lambda: batch.step(junk(rng)), ValueError, TypeError)
 
 
+KERNEL = "from isis_env.kernels.jit import kernel\n\n@kernel\ndef twice(x):\n    return 2 * x\n\nprint(twice(21))\n"
+
+
+def kernel_cache(rng: random.Random, samples: Samples, folder: Path) -> None:
+    """Damaged files of compiled kernels: in a process of its own, as they are read once in a process."""
+    (folder / "doubles.py").write_text(KERNEL)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def start() -> None:
+        command = [sys.executable, folder / "doubles.py"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr[-2000:]
+        assert "Traceback" not in done.stderr, done.stderr[-2000:]
+
+    start()
+    files = sorted(path for path in (folder / "cache").rglob("*.nb*"))
+    if files:  # none where kernels are not compiled
+        damaged = rng.choice(files)
+        damaged.write_bytes(damaged_bytes(rng, damaged.read_bytes()))
+        start()
+        start()
+
+
 TARGETS: dict[str, Callable[[random.Random, Samples, Path], None]] = {
     function.__name__: function
     for function in (
@@ -444,6 +471,35 @@ TARGETS: dict[str, Callable[[random.Random, Samples, Path], None]] = {
         batch_arguments,
     )
 }
+
+
+RARE = {100: kernel_cache}  # one case in so many, for these start processes
+
+
+def target_of(number: int, targets: list[str]) -> Callable[[random.Random, Samples, Path], None]:
+    """What case `number` damages: the targets in turn, but for the rare ones."""
+    for every, rare in RARE.items():
+        if number % every == every - 1 and len(targets) == len(TARGETS):
+            return rare
+    return TARGETS[targets[number % len(targets)]]
+
+
+@contextlib.contextmanager
+def memory_limit() -> Iterator[None]:
+    """Let no more memory be taken than `MEMORY`, where the system has such limits."""
+    try:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @contextlib.contextmanager
@@ -472,16 +528,17 @@ def run(numbers: range | list[int], seed: int, targets: list[str] | None = None)
     with tempfile.TemporaryDirectory() as temporary:
         samples = Samples(Path(temporary))
         for number in numbers:
-            name = names[number % len(names)]
+            target = target_of(number, names)
             folder = Path(temporary, f"case-{number}")
             folder.mkdir()
             try:
-                with time_limit(SECONDS):
-                    TARGETS[name](random.Random(f"{seed} {number}"), samples, folder)
+                with time_limit(SECONDS), memory_limit(), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    target(random.Random(f"{seed} {number}"), samples, folder)
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     raise
-                failures.append(f"case {number} of seed {seed}, {name}:\n{traceback.format_exc()[-3000:]}")
+                failures.append(f"case {number} of seed {seed}, {target.__name__}:\n{traceback.format_exc()[-3000:]}")
             shutil.rmtree(folder, ignore_errors=True)
     return failures
 
