@@ -95,12 +95,12 @@ class _Lines(_Bar):
         """Without a last line, and without blanking the one before it."""
         if not self.disable:
             self.disable = True
-            self._decr_instances(self)
+            self._decr_instances(self)  # type: ignore[attr-defined]
 
 
 def progress_bar(**options: Any) -> tqdm:
     """A `tqdm` with these arguments: on a terminal a bar, elsewhere one line every `LINE_SECONDS` seconds."""
-    file = options.setdefault("file", sys.stderr)
+    file: Any = options.setdefault("file", sys.stderr)
     if options.get("disable") or file.isatty():
         return _Bar(**options)
     if options.get("desc"):
