@@ -16,8 +16,9 @@ from isis_env.command_line import ArgumentParser, run_command, whole_number
 from isis_env.config import BOARDS
 from isis_env.deal import check_seed, decision_seed
 from isis_env.notation import NotationError, cell_name, loads
-from isis_env.observation import known_states, observations
+from isis_env.observation import observations
 from isis_env.policy import make_agent, registered
+from isis_env.secrecy import known_states
 
 # A position takes some hundred characters.
 MAX_POSITION_BYTES = 100_000

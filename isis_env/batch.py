@@ -16,8 +16,9 @@ from isis_env.batch_kernels import check_rows, deal_rows, decide_rows, look_rows
 from isis_env.config import FACES, MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_configs, check_positive
 from isis_env.game import STATE, IllegalActionError
 from isis_env.kernels.threads import SharedKernel, available_cores, run_shared
-from isis_env.observation import Recall, check_recall, observation_size
+from isis_env.observation import observation_size
 from isis_env.reward import ILLEGAL, REWARDS
+from isis_env.secrecy import Recall, check_recall
 
 # What states and configs both hold of a game's form.
 SETTINGS = ("side", "players", "common_reserve")
@@ -28,7 +29,7 @@ class Decisions:
     """A batch of pending decisions, one row each; every array has n rows.
 
     Attributes:
-        states: `STATE[n]`, what the seat may know under the agent's recall (`observation.conceal`).
+        states: `STATE[n]`, what the seat may know under the agent's recall (`secrecy.conceal`).
         observations: float32[n, L], the same as a vector (`observation.layout`).
         action_masks: int8[n, A], 1 where an action is legal.
         seats: int64[n], the seat on turn.

@@ -5,8 +5,9 @@ import numpy as np
 from isis_env import deal, game
 from isis_env.kernels.jit import inlined, kernel
 from isis_env.kernels.threads import shared_kernel
-from isis_env.observation import conceal, observe
+from isis_env.observation import observe
 from isis_env.reward import pay
+from isis_env.secrecy import conceal
 
 
 @kernel

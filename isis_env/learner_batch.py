@@ -20,9 +20,10 @@ from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.game import IllegalActionError
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.threads import run_shared, shared_kernel
-from isis_env.observation import Recall, check_recall, observations
+from isis_env.observation import observations
 from isis_env.policy import make_agent
 from isis_env.reward import MARGIN, REWARDS, pay
+from isis_env.secrecy import Recall, check_recall
 
 _OPPONENT_STREAM = 0x0990  # sets the choice of opponents apart from the deals of the same seeds
 

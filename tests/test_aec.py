@@ -24,9 +24,10 @@ from pettingzoo.test import api_test, performance_benchmark, render_test, seed_t
 from isis_env import isis_osiris_v0
 from isis_env.config import BOARDS, GameConfig
 from isis_env.game import IllegalActionError
-from isis_env.observation import known_states, layout, planes, state_layout
+from isis_env.observation import layout, planes, state_layout
 from isis_env.render import render_text
 from isis_env.reward import MARGIN_BOUND
+from isis_env.secrecy import known_states
 from isis_env.symmetry import apply_to_action, apply_to_mask, apply_to_observation, apply_to_state
 
 DEFAULTS = {

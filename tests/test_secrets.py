@@ -15,7 +15,8 @@ import agents  # noqa: F401  (registers the search agents)
 from isis_env import game, isis_osiris_v0, policy
 from isis_env.batch import Batch
 from isis_env.config import BOARDS
-from isis_env.observation import known_states, layout
+from isis_env.observation import layout
+from isis_env.secrecy import known_states
 
 RECALLS = [1, 2, 5, "full"]
 BUILT_INS = sorted(name for name, made in policy.registered().items() if made.__module__ == policy.__name__)

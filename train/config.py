@@ -12,8 +12,8 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser
 
 from isis_env.config import GameConfig
-from isis_env.observation import Recall, check_recall
 from isis_env.reward import REWARDS
+from isis_env.secrecy import Recall, check_recall
 
 # Deals from here on are for evaluation; training plays those below.
 EVALUATION_SEED = 1_000_000_000

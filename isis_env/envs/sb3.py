@@ -5,14 +5,18 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.vec_env import VecEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError("isis_env.envs.sb3 needs Stable-Baselines3: pip install 'isis-env[sb3]'") from error
 
 from isis_env import deal
 from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import configs_of
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 class IsisOsirisVecEnv(VecEnv):

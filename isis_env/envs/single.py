@@ -13,8 +13,8 @@ from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, ignore_options, observation_space
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall, known_states
 from isis_env.render.text import render_text
+from isis_env.secrecy import Recall, known_states
 
 
 class IsisOsirisSingleEnv(gymnasium.Env):

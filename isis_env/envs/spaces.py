@@ -1,5 +1,6 @@
-"""What the environments for one learner share: spaces, settings of their games, what `reset` has no options for."""
+"""What the environments share: spaces, actions, the settings of their games, options that `reset` does not have."""
 
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from isis_env.config import GameConfig, check_configs
+from isis_env.config import GameConfig, check_configs, shown
 from isis_env.observation import observation_size
 
 
@@ -36,3 +37,17 @@ def ignore_options(options: dict[str, Any] | None) -> None:
     """Warn the caller of `reset` of options that do nothing."""
     if options:
         warnings.warn(f"reset options {', '.join(map(repr, options))} ignored: there are none", stacklevel=3)
+
+
+def as_integer(action: object) -> int:
+    """An action of some integer type as int; of arrays those that hold one integer and have no axes.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    try:
+        if isinstance(action, bool | np.bool_):
+            raise TypeError
+        return operator.index(action)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"action {shown(action)} of type {type(action).__name__}: must be an integer") from None

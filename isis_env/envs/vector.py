@@ -6,15 +6,23 @@ After `import isis_env`, `gymnasium.make_vec("isis_env/IsisOsiris-v0", num_envs=
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
+
+try:
+    from gymnasium.vector import AutoresetMode
+except ImportError as error:
+    raise ImportError(
+        f"isis_env.envs.vector needs Gymnasium 1.1 or later, not {gymnasium.__version__}: pip install 'gymnasium>=1.1'"
+    ) from error
 
 from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, configs_of, ignore_options, observation_space
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 class IsisOsirisVectorEnv(VectorEnv):
