@@ -187,6 +187,8 @@ def check_configs(config: object, count: int | None, name: str) -> list[GameConf
     for given in configs:
         if not isinstance(given, GameConfig):
             raise TypeError(f"config={shown(given)}: must be a GameConfig, or a sequence of them")
+    if count is not None:
+        count = check_positive(name, count)
     if not configs or count not in (None, len(configs)):
         raise ValueError(f"{name}={count!r}: must be the number of configs, {len(configs)}, and not 0")
     return cast(list[GameConfig], configs)

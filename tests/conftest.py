@@ -9,17 +9,20 @@ import numpy as np
 import pytest
 from naive import NaiveGame
 
-from isis_env import deal, game
+from isis_env import baselines, deal, game, policy
 from isis_env.config import BOARDS, MAX_TILES, GameConfig
 from isis_env.game import STATE
 from isis_env.kernels.jit import announcement, kernel
 
 announcement.made = True  # tests count lines of errors; what is said of a cold cache has tests of its own
 
+pytest.register_assert_rewrite("aec_play", "batch_play")
+
 DATA = Path(__file__).parent / "data"
 
 STANDARD_FORMS = [GameConfig("standard", n, common) for n in (2, 3, 4) for common in (False, True)]
 ALL_FORMS = [*STANDARD_FORMS, GameConfig("mini4"), GameConfig("mini3")]
+BUILT_INS = sorted(name for name, made in policy.registered().items() if made.__module__ == baselines.__name__)
 
 
 def form_id(config: GameConfig) -> str:

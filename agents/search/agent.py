@@ -1,5 +1,6 @@
 """What the search agents share: exact ends, threads over rows, analysis, and the choice from it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from isis_env.batch import Decisions
 from isis_env.config import MAX_CELLS, check_choice, shown
 from isis_env.deal import random_below
 from isis_env.kernels.jit import kernel
-from isis_env.kernels.threads import SharedKernel, available_cores, run_shared
+from isis_env.kernels.threads import available_cores, run_shared
 from isis_env.reward import REWARDS
 from isis_env.secrecy import Recall
 
@@ -76,7 +77,7 @@ def check_range(name: str, value: float, lowest: float, highest: float) -> None:
         raise ValueError(f"{name}={shown(value)}: must be from {lowest} to {highest}")
 
 
-def run_rows(shared: SharedKernel, rows: int, *arguments: Any) -> None:
+def run_rows(shared: Callable[..., None], rows: int, *arguments: Any) -> None:
     """Have a kernel search every row of its arguments, on all cores."""
     run_shared(shared, rows, available_cores(), *arguments, min_rows=1)
 

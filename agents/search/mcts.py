@@ -114,7 +114,7 @@ class Mcts(SearchAgent):
                 one = slice(row, row + 1)
                 self._search_alone(positions[one], decisions[one], analysis[one])
         else:
-            run_rows(search_rows, len(positions), positions, decisions.seeds, *self._settings(), *_arrays(analysis))
+            run_rows(search_rows, len(positions), positions, decisions.seeds, self._settings(), _arrays(analysis))
 
     def _search_alone(self, position: np.ndarray, decision: Decisions, analysis: Analysis) -> None:
         stop = time.perf_counter() + (self.seconds or np.inf)
@@ -144,23 +144,10 @@ def _arrays(analysis: Analysis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @shared_kernel
-def search_rows(
-    first,
-    last,
-    positions,
-    seeds,
-    simulations,
-    leaf,
-    c,
-    temperature,
-    kind,
-    weights,
-    spread,
-    values,
-    action_values,
-    probabilities,
-):
-    """Search the positions of rows `first` to `last - 1`; the last three arguments are those of `Analysis`."""
+def search_rows(first, last, positions, seeds, settings, found):
+    """Search the positions of rows `first` to `last - 1`; `found` are the arrays of an `Analysis`."""
+    simulations, leaf, c, temperature, kind, weights, spread = settings
+    values, action_values, probabilities = found
     tree = new_tree(simulations)
     for row in range(first, last):
         clear(tree)

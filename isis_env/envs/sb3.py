@@ -1,5 +1,6 @@
 """Many games as a Stable-Baselines3 `VecEnv`, see `isis_env.learner_batch`."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,6 +123,10 @@ class IsisOsirisVecEnv(VecEnv):
     def _show(self, step: Step) -> np.ndarray:
         self._masks = step.action_masks
         return step.observations
+
+    def __copy__(self) -> "IsisOsirisVecEnv":
+        """A deep copy: two environments on the same games would corrupt each other."""
+        return copy.deepcopy(self)
 
     # What SB3 asks of a VecEnv beyond stepping. One object serves all games, so indices select rows of one answer.
 

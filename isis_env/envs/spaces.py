@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from isis_env.batch_arguments import check_num_games
 from isis_env.config import GameConfig, check_configs, shown
 from isis_env.observation import observation_size
 
@@ -29,6 +30,8 @@ def action_space(board: str) -> spaces.Discrete:
 
 def configs_of(config: GameConfig | Sequence[GameConfig], num_envs: int | None) -> list[GameConfig]:
     """The settings of `num_envs` games, by default of one, or of one per config; errors are of `check_configs`."""
+    if isinstance(config, GameConfig):
+        check_num_games(num_envs, config, "num_envs")
     one = num_envs is None and isinstance(config, GameConfig)
     return check_configs(config, 1 if one else num_envs, "num_envs")
 

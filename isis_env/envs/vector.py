@@ -3,6 +3,7 @@
 After `import isis_env`, `gymnasium.make_vec("isis_env/IsisOsiris-v0", num_envs=64)` makes one too.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,10 @@ class IsisOsirisVectorEnv(VectorEnv):
         infos = self._final_infos(step) if len(step.ended.rows) else {}
         truncations = np.zeros(self.num_envs, np.bool_)
         return _seen(step), step.rewards.astype(np.float64), step.done, truncations, infos
+
+    def __copy__(self) -> "IsisOsirisVectorEnv":
+        """A deep copy: two environments on the same games would corrupt each other."""
+        return copy.deepcopy(self)
 
     def _final_infos(self, step: Step) -> dict[str, Any]:
         ended = step.ended
