@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from isis_env import deal
-from isis_env.config import FACES, MAX_PLAYERS, MAX_TILES, GameConfig
+from isis_env.config import FACES, MAX_PLAYERS, MAX_TILES, GameConfig, shown
 from isis_env.game import STATE
 from isis_env.limits import check_memory
 from isis_env.observation import observation_size
@@ -135,10 +135,12 @@ def _check_seed(value: Any, _config: GameConfig, name: str) -> int:
 
 def check_arrays(arrays: dict[str, np.ndarray], wanted: dict[str, tuple[tuple[int, ...], type]]) -> None:
     """Raise a ValueError unless these are among `arrays`, each of its shape and type."""
+    if not isinstance(arrays, dict):
+        raise ValueError(f"snapshot={shown(arrays)}: must be a dict with the arrays {', '.join(wanted)}")
     for name, (shape, dtype) in wanted.items():
         given = arrays.get(name)
         if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype != dtype:
-            found = f"of shape {given.shape} and type {given.dtype}" if isinstance(given, np.ndarray) else repr(given)
+            found = f"of shape {given.shape} and type {given.dtype}" if isinstance(given, np.ndarray) else shown(given)
             raise ValueError(f"{name} {found}: must be of shape {shape} and type {np.dtype(dtype)}")
 
 

@@ -56,7 +56,7 @@ from train.tournament.store import check_settings, read_games, to_line
 
 SECONDS = 60  # for one case
 MEMORY = 4 * 2**30  # bytes that the cases may take beyond what the process has at its begin
-LONGEST_MESSAGE = 2000
+LONGEST_MESSAGE = 20_000
 
 
 class HangError(Exception):

@@ -149,14 +149,15 @@ def find_checkpoint(path: Path) -> Path:
     except OSError as error:
         what = f"cannot be read ({error.strerror})"
     except ValueError as error:  # no path at all: a null character, or text that is no Unicode
-        raise CheckpointError(f"{str(path)!r}: must be the path of a folder ({error})") from None
-    raise CheckpointError(f"{path}: {what}; must be a run folder or a folder with {METADATA_FILE} and {NETWORK_FILE}")
+        raise CheckpointError(f"{shown(str(path))}: must be the path of a folder ({error})") from None
+    named = shown(str(path), 300)[1:-1]
+    raise CheckpointError(f"{named}: {what}; must be a run folder or a folder with {METADATA_FILE} and {NETWORK_FILE}")
 
 
 def list_checkpoints(run: Path) -> list[Path]:
     """The checkpoint folders of a run folder, oldest first."""
     found = (run / CHECKPOINTS_FOLDER).glob("step-*")
-    return sorted(path for path in found if re.fullmatch(r"step-\d{10}", path.name) and path.is_dir())
+    return sorted(path for path in found if re.fullmatch("step-[0-9]{10}", path.name) and path.is_dir())
 
 
 def read_checked(folder: Path, name: str, metadata: dict[str, Any], largest: float = math.inf) -> bytes:
