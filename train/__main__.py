@@ -43,9 +43,9 @@ def _main(argv: Sequence[str]) -> int:
         raise ConfigError("CONFIG.yaml is missing")
     if arguments[0].partition("=")[0] == "--resume":
         run, steps = _resume_arguments(argv)
-        from train.ppo import trainer  # torch takes seconds to import, and a wrong key need not wait for it
+        from train.ppo.run import resume  # torch takes seconds to import, and a wrong key need not wait for it
 
-        folder = trainer.resume(run, steps)
+        folder = resume(run, steps)
     else:
         config = read_config(Path(arguments[0]), arguments[1:])
         if seeds:
@@ -53,9 +53,9 @@ def _main(argv: Sequence[str]) -> int:
 
             (folder,) = train_seeds([config], seeds)
         else:
-            from train.ppo import trainer
+            from train.ppo.run import train
 
-            folder = trainer.train(config)
+            folder = train(config)
     print(f"run folder: {folder}")
     return 0
 

@@ -23,6 +23,9 @@ MAX_SEED = 2**32 - 1
 # Checkpoint folders are named by steps of ten digits.
 MAX_STEPS = 10**10 - 1
 
+# More evaluation games would take days, and no interval needs them.
+MAX_GAMES = 10_000_000
+
 
 class ConfigError(ValueError):
     """A config that cannot be used; the message names the file, the key and what was allowed."""
@@ -39,6 +42,7 @@ INFINITY = float("inf")
 
 if TYPE_CHECKING:
     Count = int
+    Games = int
     AtLeastTwo = int
     CountOrNone = int
     Seed = int
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     Finite = float
 else:
     Count = _number("Count", int, f"a whole number from 1 to {MAX_STEPS}", (">=", 1), ("<=", MAX_STEPS))
+    Games = _number("Games", int, f"a whole number from 1 to {MAX_GAMES}", (">=", 1), ("<=", MAX_GAMES))
     AtLeastTwo = _number("AtLeastTwo", int, f"a whole number from 2 to {MAX_STEPS}", (">=", 2), ("<=", MAX_STEPS))
     CountOrNone = _number("CountOrNone", int, f"a whole number from 0 to {MAX_STEPS}", (">=", 0), ("<=", MAX_STEPS))
     Seed = _number("Seed", int, f"a whole number from 0 to {MAX_SEED}", (">=", 0), ("<=", MAX_SEED))
@@ -173,9 +178,9 @@ class EvaluationSettings:
     """
 
     opponents: list[str] = field(default_factory=lambda: ["random", "greedy"])
-    games: Count = 1000
+    games: Games = 1000
     every: CountOrNone = 250_000
-    games_on_the_way: Count = 400
+    games_on_the_way: Games = 400
     seed: DealSeed = EVALUATION_SEED
 
 

@@ -39,15 +39,15 @@ class Setup(NamedTuple):
     episodes: EpisodeStatistics
 
 
-def check_setup(config: TrainConfig) -> None:
-    """Find what would keep `set_up` from working, before anything is made or written.
+def check_setup(config: TrainConfig) -> Checkpoint | None:
+    """Find what would keep `set_up` from working, before anything is made or written; returns `initial_weights`.
 
     Raises:
         ConfigError: the machine is too small, an agent or device does not exist, or `init` cannot be used.
     """
     check_resources(config)
     named_agents(config)
-    initial_weights(config)
+    return initial_weights(config)
 
 
 def set_up(config: TrainConfig) -> Setup:
