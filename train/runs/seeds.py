@@ -10,14 +10,15 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
-from tqdm import tqdm
 
 from isis_env.kernels.threads import available_cores
-from train.command import make_console
-from train.config import ConfigError, TrainConfig, dump_config
+from train.command import make_console, progress_bar, write_json, write_text
+from train.config import ConfigError, TrainConfig
+from train.config_file import dump_config
 from train.evaluate import t_interval
-from train.runs.report import form_name
+from train.ppo.setup import check_setup
 from train.runs.folder import CONFIG_FILE, EVALUATION_FILE
+from train.runs.report import form_name
 
 SUMMARY_FILE, SHARED_CONFIG_FILE = "summary.json", "seeds.yaml"
 
@@ -36,12 +37,14 @@ def train_seeds(configs: Sequence[TrainConfig], seeds: Sequence[int]) -> list[Pa
     names = [config.name for config in configs]
     if len(set(names)) < len(names):
         raise ConfigError(f"names {', '.join(names)}: must differ, they name the folders")
+    for config in configs:
+        check_setup(config)
     folders = [_make_folder(config) for config in configs]
     threads = max(config.threads or 1 for config in configs)
     side_by_side = max(1, available_cores() // threads)
     jobs = [(folder, seed) for folder in folders for seed in seeds]
     print(f"{len(jobs)} runs, {side_by_side} at a time; each has a log beside its folder in {folders[0].parent}")
-    with ThreadPoolExecutor(side_by_side) as pool, tqdm(total=len(jobs), unit="run") as bar:
+    with ThreadPoolExecutor(side_by_side) as pool, progress_bar(total=len(jobs), unit="run") as bar:
 
         def train_one(folder: Path, seed: int) -> int:
             code = _train_one(folder, seed, threads)
@@ -54,8 +57,7 @@ def train_seeds(configs: Sequence[TrainConfig], seeds: Sequence[int]) -> list[Pa
         raise ChildRunError(f"{len(logs)} of the runs did not end, see {', '.join(logs)}; the same command goes on")
     for folder in folders:
         summary = summarise([json.loads((folder / f"seed-{seed}" / EVALUATION_FILE).read_text()) for seed in seeds])
-        text = json.dumps({"seeds": list(seeds), "results": summary}, indent=2)
-        (folder / SUMMARY_FILE).write_text(text + "\n")
+        write_json({"seeds": list(seeds), "results": summary}, folder / SUMMARY_FILE)
         _print(summary, len(seeds))
     return folders
 
@@ -70,7 +72,7 @@ def _make_folder(config: TrainConfig) -> Path:
         if shared.exists() and shared.read_text() != text:
             raise ConfigError(f"{shared}: the runs there were begun with another config; give another --name")
         folder.mkdir(parents=True, exist_ok=True)
-        shared.write_text(text)
+        write_text(shared, text)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from None
     return folder
@@ -78,6 +80,8 @@ def _make_folder(config: TrainConfig) -> Path:
 
 class ChildRunError(RuntimeError):
     """One of several runs failed; the message says which and where its log is."""
+
+    exit_status = 1
 
 
 def summarise(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
