@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from typing import Any
 
 import torch
@@ -78,6 +79,7 @@ def play_all(
         initializer=_start_worker,
         initargs=(os.getpid(), free_cores, messages, specs, config, secret),
     )
+    resource_tracker.ensure_running()  # it would unblock signals when it is started in between
     try:
         with _signals_blocked():  # the workers inherit it, and start with the first chunk
             for index, chunk in enumerate(chunks):
