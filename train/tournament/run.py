@@ -113,7 +113,7 @@ def tournament(
             before = read_settings(folder / SETTINGS_FILE)
             settings["secret"] = secret_of(secret, before)
             check_settings(folder / SETTINGS_FILE, before, settings)
-            there = read_games(folder / GAMES_FILE, n)
+            there = read_games(folder / GAMES_FILE, n, seeds)
         except OSError as error:
             raise ValueError(f"{folder}: {error}") from None
         try:
