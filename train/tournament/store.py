@@ -134,8 +134,10 @@ def append_line(file: Path, line: str) -> None:
             while content:
                 content = content[out.write(content) :]
             os.fsync(out.fileno())
-        except BaseException:  # a full disk, or Ctrl-C in between
+        except BaseException as error:  # a full disk, or Ctrl-C in between
             os.truncate(file, before)
+            if isinstance(error, OSError):  # of a write, which knows no name
+                raise OSError(error.errno, error.strerror, str(file)) from None
             raise
 
 

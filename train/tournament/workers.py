@@ -136,13 +136,13 @@ def _end_with_parent(parent: int) -> None:
 
 def _play_in_worker(index: int, chunk: Chunk) -> PlayedChunk:
     config, players, secret, messages = _worker
-    played, told = 0.0, time.monotonic()
+    played, last_report = 0.0, time.monotonic()
 
     def report(games: float) -> None:
-        nonlocal played, told
+        nonlocal played, last_report
         played += games
-        if time.monotonic() - told > REPORT_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - last_report > REPORT_SECONDS:
+            last_report = time.monotonic()
             messages.put((index, played))
 
     return play_chunk(chunk, config, players, secret, report)
