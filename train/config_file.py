@@ -84,8 +84,13 @@ class _ConfigLoader(yaml.SafeLoader):
             raise yaml.YAMLError(f"a number of {len(node.value)} digits in line {node.start_mark.line + 1}")
         return super().construct_yaml_int(node)
 
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        number = super().construct_yaml_float(node)
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number  # 1e6 is a whole number
+
 
 _ConfigLoader.add_constructor("tag:yaml.org,2002:int", _ConfigLoader.construct_yaml_int)
+_ConfigLoader.add_constructor("tag:yaml.org,2002:float", _ConfigLoader.construct_yaml_float)
 _ConfigLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
