@@ -1,6 +1,7 @@
 """Reading a training config: a YAML file with `--key value` pairs of the command line on top."""
 
 import difflib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -198,7 +199,7 @@ def _typed(flat: dict[str, Any], source: str) -> TrainConfig:
             raise ConfigError(f"{source}: {_cut(text, 300)}") from None
         raise ConfigError(f"{source}: {key}={_show(flat[key])} must be {_allowed(_leaf_types()[key])}") from None
     # jsonargparse's restricted numbers are classes of their own; dumped and read again they are plain ones.
-    return _build(TrainConfig, yaml.safe_load(parser.dump(parsed, format="json")))
+    return _build(TrainConfig, json.loads(parser.dump(parsed, format="json")))
 
 
 def _parser() -> ArgumentParser:
