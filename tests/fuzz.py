@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from train.ppo.metrics import METRICS_FILE, read_metrics
 
 import agents  # noqa: F401  (registers the agents of the repository)
 from agents.learned.checkpoint import (
@@ -49,7 +50,6 @@ from isis_env.learner_batch import LearnerBatch
 from isis_env.notation import NotationError
 from isis_env.policy import AgentSpecError, make_agent
 from train.config import ConfigError, TrainConfig, dump_config, read_config
-from train.ppo.metrics import METRICS_FILE, read_metrics
 from train.runs.report import EVALUATION_FILE, read_evaluations
 from train.tournament.play import Chunk, make_players, play_chunk
 from train.tournament.store import check_settings, read_games, to_line

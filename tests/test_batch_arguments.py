@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from isis_env.memory import available_memory, check_memory
 
 from isis_env import GameConfig
 from isis_env.batch import Batch, TimeStep
@@ -11,7 +12,6 @@ from isis_env.envs.single import IsisOsirisSingleEnv
 from isis_env.envs.vector import IsisOsirisVectorEnv
 from isis_env.kernels.threads import check_threads, max_threads
 from isis_env.learner_batch import LearnerBatch
-from isis_env.memory import available_memory, check_memory
 
 MINI = GameConfig("mini3")
 
