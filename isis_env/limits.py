@@ -3,11 +3,15 @@
 import os
 from pathlib import Path
 
-_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+# What a container may use, and uses: of control groups version 2 and 1.
+_CGROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
 
 
 def available_memory() -> int:
-    """Bytes that this process can hope to get: what is free on the machine, and no more than its container may use.
+    """Bytes that this process can hope to get: what is free on the machine, and what its container leaves it.
 
     Where the system does not tell what is free, it is all memory of the machine.
     """
@@ -17,7 +21,9 @@ def available_memory() -> int:
     for line in _read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             known.append(int(line.split()[1]) * 1024)
-    known.extend(int(text) for text in map(_read, _CGROUP_LIMITS) if text.strip().isdecimal())
+    for limit, used in (map(_read, files) for files in _CGROUPS):
+        if limit.strip().isdecimal() and used.strip().isdecimal():  # the limit is "max" where there is none
+            known.append(max(0, int(limit) - int(used)))
     return min(known)
 
 
