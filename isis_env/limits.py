@@ -3,15 +3,11 @@
 import os
 from pathlib import Path
 
-# What a container may use, and uses: of control groups version 2 and 1.
-_CGROUPS = (
-    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
-    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
-)
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def available_memory() -> int:
-    """Bytes that this process can hope to get: what is free on the machine, and what its container leaves it.
+    """Bytes that this process can hope to get: what is free on the machine, and no more than its container may use.
 
     Where the system does not tell what is free, it is all memory of the machine.
     """
@@ -21,9 +17,8 @@ def available_memory() -> int:
     for line in _read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             known.append(int(line.split()[1]) * 1024)
-    for limit, used in (map(_read, files) for files in _CGROUPS):
-        if limit.strip().isdecimal() and used.strip().isdecimal():  # the limit is "max" where there is none
-            known.append(max(0, int(limit) - int(used)))
+    # What a container uses is not subtracted: it counts the cache of files, which makes room when memory is wanted.
+    known.extend(int(text) for text in map(_read, _CGROUP_LIMITS) if text.strip().isdecimal())
     return min(known)
 
 
