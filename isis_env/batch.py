@@ -133,7 +133,8 @@ class Batch:
         self._decks = np.zeros((n, MAX_TILES), np.int8)
         self._all_rows = np.arange(n)
         self._has_reset = False
-        self._checked_out: TimeStep | None = None  # the `out` of the last step, known to overlap nothing
+        self._wanted = batch_arguments.time_step_arrays(self.num_games, configs[0])
+        self._known_apart: tuple[TimeStep, ...] = ()  # the last two `out` that overlapped nothing
 
     def reset(
         self,
@@ -294,7 +295,7 @@ class Batch:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_checked_out": None}  # a caller's arrays are no part of the batch
+        return {**self.__dict__, "_known_apart": ()}  # a caller's arrays are no part of the batch
 
     def _check_rows(self, rows: np.ndarray | None) -> np.ndarray:
         return self._all_rows if rows is None else batch_arguments.check_rows(rows, self.num_games)
@@ -303,15 +304,18 @@ class Batch:
         if not isinstance(out, TimeStep):
             raise TypeError(f"out of type {type(out).__name__}: must be a TimeStep")
         # Arrays can be reshaped or made read-only between two steps, but not moved to other memory.
-        batch_arguments.check_out(out, batch_arguments.time_step_arrays(m, self.configs[0]))
-        if out is not self._checked_out:
+        batch_arguments.check_out(out, self._time_step_arrays(m))
+        if not any(out is known for known in self._known_apart):
             batch_arguments.check_apart(out, TimeStep._fields, (*self.arrays, self._all_rows))
-            self._checked_out = out
+            self._known_apart = (out, *self._known_apart[:1])
         return out
 
     def _new_time_step(self, m: int) -> TimeStep:
-        wanted = batch_arguments.time_step_arrays(m, self.configs[0])
-        return TimeStep(**{name: np.empty(shape, dtype) for name, (shape, dtype) in wanted.items()})
+        arrays = self._time_step_arrays(m)
+        return TimeStep(**{name: np.empty(shape, dtype) for name, (shape, dtype) in arrays.items()})
+
+    def _time_step_arrays(self, m: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        return self._wanted if m == self.num_games else batch_arguments.time_step_arrays(m, self.configs[0])
 
     def _require_reset(self) -> None:
         if not self._has_reset:

@@ -1,5 +1,6 @@
 """The checks of what a batch is given. Kernels check nothing, so whatever passes here must be safe to work on."""
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
@@ -24,25 +25,23 @@ def check_num_games(num_games: object, config: GameConfig, name: str = "num_game
     A value that is no integer is left to `check_configs`.
     """
     if isinstance(num_games, int | np.integer) and not isinstance(num_games, bool):
-        per_game = sum(
-            np.dtype(dtype).itemsize * int(np.prod(shape)) for shape, dtype in time_step_arrays(1, config).values()
-        )
+        per_game = sum(dtype.itemsize * math.prod(shape) for shape, dtype in time_step_arrays(1, config).values())
         per_game += 2 * STATE.itemsize + MAX_TILES + 5 * 8  # states, decks; seeds, episodes, rows, actions, configs
         check_memory(name, int(num_games), per_game)
 
 
-def time_step_arrays(m: int, config: GameConfig) -> dict[str, tuple[tuple[int, ...], type]]:
+def time_step_arrays(m: int, config: GameConfig) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and type of every array of a `TimeStep` of m rows on the board of `config`."""
     return {
-        "observations": ((m, observation_size(config.board)), np.float32),
-        "action_masks": ((m, config.num_actions), np.int8),
-        "seats": ((m,), np.int64),
-        "rewards": ((m, MAX_PLAYERS), np.float64),
-        "done": ((m,), np.bool_),
+        "observations": ((m, observation_size(config.board)), np.dtype(np.float32)),
+        "action_masks": ((m, config.num_actions), np.dtype(np.int8)),
+        "seats": ((m,), np.dtype(np.int64)),
+        "rewards": ((m, MAX_PLAYERS), np.dtype(np.float64)),
+        "done": ((m,), np.dtype(np.bool_)),
     }
 
 
-def check_out(out: Sequence[Any], wanted: dict[str, tuple[tuple[int, ...], type]]) -> None:
+def check_out(out: Sequence[Any], wanted: dict[str, tuple[tuple[int, ...], np.dtype]]) -> None:
     """Raise a ValueError unless the arrays of `out` can be written as `wanted`, which has them in the same order."""
     for given, (name, (shape, dtype)) in zip(out, wanted.items(), strict=True):
         # `carray`: C-contiguous, aligned and writeable
@@ -54,7 +53,7 @@ def check_out(out: Sequence[Any], wanted: dict[str, tuple[tuple[int, ...], type]
         else:
             found = f"of type {type(given).__name__}"
         raise ValueError(
-            f"out.{name} {found}: must be an array of shape {shape} and type {np.dtype(dtype)}, "
+            f"out.{name} {found}: must be an array of shape {shape} and type {dtype}, "
             "writeable, aligned and C-contiguous"
         )
 

@@ -4,7 +4,7 @@
 
     env = isis_osiris_v0.env(players=3)
 
-The version is raised whenever behaviour changes; the causes stand in the README under "Version history".
+The version is raised whenever behaviour changes; the causes stand in docs/environment.md under "Version history".
 """
 
 from isis_env.envs.aec import IsisOsirisEnv as raw_env

@@ -17,6 +17,7 @@ def available_memory() -> int:
     for line in _read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             known.append(int(line.split()[1]) * 1024)
+    # What a container uses is not subtracted: it counts the cache of files, which makes room when memory is wanted.
     known.extend(int(text) for text in map(_read, _CGROUP_LIMITS) if text.strip().isdecimal())
     return min(known)
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from train.__main__ import main
-from train.config_file import MAX_BYTES, read_config
+from train.config_file import MAX_BYTES, dump_config, read_config
 
 
 @pytest.fixture
@@ -88,6 +88,13 @@ def test_a_million_as_people_write_it(config_file, million):
     by_argument = read_config(config_file("{}"), ["--steps", million]).steps
     assert by_file == by_argument == 1_000_000
     assert type(by_file) is type(by_argument) is int
+
+
+@pytest.mark.parametrize("rate", ["1e-5", "1.0e-5", "0.00001", "1E-05"])
+def test_small_numbers_are_numbers_however_they_are_written(config_file, rate):
+    config = read_config(config_file(f"ppo: {{learning_rate: {rate}}}"), ["--ppo.final_learning_rate", rate])
+    assert (config.ppo.learning_rate, config.ppo.final_learning_rate) == (1e-5, 1e-5)
+    assert read_config(config_file(dump_config(config)), []) == config
 
 
 def test_help_names_every_key_with_its_meaning_and_default(config_file, capsys):

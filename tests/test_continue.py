@@ -14,7 +14,7 @@ import torch
 from agents.learned.checkpoint import list_checkpoints, load_checkpoint
 from train.__main__ import main
 from train.config_file import read_config
-from train.ppo.setup import initial_weights
+from train.ppo.setup import begin, initial_weights
 from train.runs.metrics import TIME_COLUMNS, read_metrics
 
 ROOT = Path(__file__).parent.parent
@@ -138,17 +138,20 @@ def from_weights(tmp_path, init, *overrides):
 
 
 def test_a_run_from_a_checkpoint_starts_with_its_weights_to_the_last_bit(short, tmp_path):
-    # So small a learning rate changes no weight at all.
-    frozen = ["--ppo.learning_rate", "1e-30", "--ppo.final_learning_rate", "0", "--steps", "256", "--seed", "7"]
-    assert from_weights(tmp_path, short, *frozen) == 0
-    ours = load_checkpoint(tmp_path / "runs" / "new")
     theirs = load_checkpoint(short)
+    (tmp_path / "new.yaml").write_text(CONFIG)
+    setup = begin(read_config(tmp_path / "new.yaml", ["--init", str(short), "--seed", "7"]))
     for name, weights in theirs.network.state_dict().items():
-        assert torch.equal(ours.network.state_dict()[name], weights), name
+        assert torch.equal(setup.network.state_dict()[name], weights), name
+        assert torch.equal(setup.model.policy.network.state_dict()[name], weights), name
+
+
+def test_a_run_from_a_checkpoint_says_from_which(short, tmp_path):
+    assert from_weights(tmp_path, short, "--steps", "256") == 0
     config = read_config(tmp_path / "runs" / "new" / "config.yaml", [])
     assert Path(config.init) == list_checkpoints(short)[-1]
-    assert config.init_sha256 == theirs.metadata["sha256"]["network.safetensors"]
-    assert ours.metadata["config"]["init_sha256"] == config.init_sha256
+    assert config.init_sha256 == load_checkpoint(short).metadata["sha256"]["network.safetensors"]
+    assert load_checkpoint(tmp_path / "runs" / "new").metadata["config"]["init_sha256"] == config.init_sha256
 
 
 def test_a_run_from_a_checkpoint_is_reproducible_and_learns_on(short, tmp_path):

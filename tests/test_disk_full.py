@@ -117,7 +117,7 @@ def test_a_report_that_is_missing_is_written_by_resuming(whole, tmp_path):
     shutil.copytree(whole, folder)
     (folder / "report.md").unlink()
     assert main(["--resume", str(folder)]) == 0
-    assert (folder / "report.md").read_text() == (whole / "report.md").read_text()
+    assert "![learning curves](curves.png)" in (folder / "report.md").read_text()
 
 
 def events(folder):

@@ -66,3 +66,16 @@ def test_under_nohup_a_closed_terminal_changes_nothing(tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM
     assert saved_to_the_end(folder)
+
+
+def test_runs_under_several_seeds_are_all_saved_when_the_command_is_stopped(tmp_path):
+    (tmp_path / "run.yaml").write_text(CONFIG)
+    command = [sys.executable, "-m", "train", str(tmp_path / "run.yaml"), "--runs_folder", str(tmp_path)]
+    process = subprocess.Popen([*command, "--seeds", "0,1"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    first = tmp_path / "run" / "seed-0"
+    wait_for_metrics(process, first)
+    process.terminate()
+    _, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert saved_to_the_end(first)
+    assert "go on with: python -m train --resume" in (tmp_path / "run" / "seed-0.log").read_text()

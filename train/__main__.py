@@ -27,7 +27,9 @@ config says. `--init PATH` is a new run that begins with the weights of a run fo
 
 def main(argv: Sequence[str]) -> int:
     """Entry point: the exit status, see `isis_env.command_line.run_command`."""
-    return run_command(lambda: _main(argv), stopped="stopped; python -m train --resume RUN goes on with what is saved")
+    return run_command(
+        lambda: _main(argv), stopped="stopped; --resume RUN goes on from what is saved, --seeds with the same command"
+    )
 
 
 def _main(argv: Sequence[str]) -> int:

@@ -1,6 +1,7 @@
 """Reading a training config: a YAML file with `--key value` pairs of the command line on top."""
 
 import difflib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -84,8 +85,13 @@ class _ConfigLoader(yaml.SafeLoader):
             raise yaml.YAMLError(f"a number of {len(node.value)} digits in line {node.start_mark.line + 1}")
         return super().construct_yaml_int(node)
 
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        number = super().construct_yaml_float(node)
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number  # 1e6 is a whole number
+
 
 _ConfigLoader.add_constructor("tag:yaml.org,2002:int", _ConfigLoader.construct_yaml_int)
+_ConfigLoader.add_constructor("tag:yaml.org,2002:float", _ConfigLoader.construct_yaml_float)
 _ConfigLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
@@ -193,7 +199,7 @@ def _typed(flat: dict[str, Any], source: str) -> TrainConfig:
             raise ConfigError(f"{source}: {_cut(text, 300)}") from None
         raise ConfigError(f"{source}: {key}={_show(flat[key])} must be {_allowed(_leaf_types()[key])}") from None
     # jsonargparse's restricted numbers are classes of their own; dumped and read again they are plain ones.
-    return _build(TrainConfig, yaml.safe_load(parser.dump(parsed, format="json")))
+    return _build(TrainConfig, json.loads(parser.dump(parsed, format="json")))
 
 
 def _parser() -> ArgumentParser:

@@ -3,20 +3,16 @@
 import ctypes
 import ctypes.util
 import sys
-from pathlib import Path
-
-import psutil
 
 from isis_env.config import BOARDS
 from isis_env.game import STATE
 from isis_env.kernels.threads import available_cores
+from isis_env.limits import available_memory
 from isis_env.observation import observation_size
 from train.config import ConfigError, TrainConfig
 
 # A run on fewer cores than it was begun with may keep its number of threads, within reason.
 MAX_THREADS = 64
-
-CGROUP_LIMIT, CGROUP_USED = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
 
 
 def check_resources(config: TrainConfig) -> None:
@@ -29,7 +25,7 @@ def check_resources(config: TrainConfig) -> None:
     if config.threads > most:
         raise ConfigError(f"threads={config.threads} must be at most {most}")
     parts = estimate_bytes(config)
-    needed, free = sum(parts.values()), available_bytes()
+    needed, free = sum(parts.values()), available_memory()
     if needed > free:
         keys, size = max(parts.items(), key=lambda part: part[1])
         values = ", ".join(f"{key}={_value(config, key)}" for key in keys)
@@ -62,15 +58,6 @@ def estimate_bytes(config: TrainConfig) -> dict[tuple[str, ...], int]:
         ("network.channels", "network.rounds"): 5 * weights,
         ("self_play.pool", "network.channels", "network.rounds"): snapshots * weights,
     }
-
-
-def available_bytes() -> int:
-    """Memory that is free for this process: the machine's, or what its container allows."""
-    free = psutil.virtual_memory().available
-    try:
-        return min(free, int(CGROUP_LIMIT.read_text()) - int(CGROUP_USED.read_text()))
-    except (OSError, ValueError):  # no container, or one without a limit
-        return free
 
 
 def keep_freed_memory() -> None:

@@ -9,7 +9,7 @@ from train.command import write_json
 from train.config import ConfigError, TrainConfig
 from train.evaluate import print_table
 from train.ppo import state
-from train.ppo.setup import Setup, check_setup, initial_weights, set_up, weights_hash
+from train.ppo.setup import Setup, begin, check_setup, set_up, weights_hash
 from train.ppo.trainer import learn
 from train.runs.evaluation import evaluate_policy
 from train.runs.folder import (
@@ -71,14 +71,11 @@ def run(config: TrainConfig, folder: Path, progress: bool, steps: int | None = N
             return folder
         if steps is not None and steps <= done:
             raise ConfigError(f"--steps {steps} must be above {done}, the steps that {folder} has taken already")
-        setup = set_up(config)
         if saved:
+            setup = set_up(config)
             update = state.restore(saved[-1], config, setup.model, setup.env, setup.pool)
         else:
-            update = 0
-            checkpoint = initial_weights(config)
-            if checkpoint:
-                setup.network.load_state_dict(checkpoint.network.state_dict())
+            setup, update = begin(config), 0
         if steps is not None:
             config = continue_to(folder, config, done, steps)
         with stop_requests() as request:

@@ -51,7 +51,7 @@ def check_setup(config: TrainConfig) -> Checkpoint | None:
 
 
 def set_up(config: TrainConfig) -> Setup:
-    """A run before its first step."""
+    """A run before its first step, with untrained weights."""
     check_resources(config)
     baselines, rivals = named_agents(config)
     keep_freed_memory()
@@ -73,6 +73,15 @@ def set_up(config: TrainConfig) -> Setup:
     episodes = EpisodeStatistics(pool.kind)
     model._setup_learn(config.steps, episodes)
     return Setup(env, model, network, pool, rivals, episodes)
+
+
+def begin(config: TrainConfig) -> Setup:
+    """A new run: `set_up`, with the weights of `config.init` where it names any."""
+    setup = set_up(config)
+    checkpoint = initial_weights(config)
+    if checkpoint:
+        setup.network.load_state_dict(checkpoint.network.state_dict())
+    return setup
 
 
 def make_learner(config: TrainConfig, env: IsisOsirisVecEnv) -> MaskablePPO:

@@ -1,12 +1,14 @@
 """The same config under several seeds: one run folder each, and the mean over them with an interval."""
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich import box
 from rich.table import Table
@@ -44,14 +46,20 @@ def train_seeds(configs: Sequence[TrainConfig], seeds: Sequence[int]) -> list[Pa
     side_by_side = max(1, available_cores() // threads)
     jobs = [(folder, seed) for folder in folders for seed in seeds]
     print(f"{len(jobs)} runs, {side_by_side} at a time; each has a log beside its folder in {folders[0].parent}")
+    children = _Children()
     with ThreadPoolExecutor(side_by_side) as pool, progress_bar(total=len(jobs), unit="run") as bar:
 
         def train_one(folder: Path, seed: int) -> int:
-            code = _train_one(folder, seed, threads)
+            code = _train_one(folder, seed, threads, children)
             bar.update(1)
             return code
 
-        codes = list(pool.map(lambda job: train_one(*job), jobs))
+        try:
+            codes = list(pool.map(lambda job: train_one(*job), jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.stop()
+            raise
     logs = [str(folder / f"seed-{seed}.log") for (folder, seed), code in zip(jobs, codes, strict=True) if code]
     if logs:
         raise ChildRunError(f"{len(logs)} of the runs did not end, see {', '.join(logs)}; the same command goes on")
@@ -76,6 +84,35 @@ def _make_folder(config: TrainConfig) -> Path:
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror})") from None
     return folder
+
+
+class _Children:
+    """The runs under way, each a process that signals from the terminal do not reach."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen] = set()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def run(self, arguments: Sequence[str], log: IO[str]) -> int:
+        """Run `python -m train` to its end; returns its exit status."""
+        with self._lock:
+            if self._stopped:
+                return 128 + signal.SIGTERM
+            command = [sys.executable, "-m", "train", *arguments]
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            self._running.add(child)
+        status = child.wait()
+        with self._lock:
+            self._running.discard(child)
+        return status
+
+    def stop(self) -> None:
+        """Ask all of them to save and stop; no other begins."""
+        with self._lock:
+            self._stopped = True
+            for child in self._running:
+                child.terminate()
 
 
 class ChildRunError(RuntimeError):
@@ -103,7 +140,7 @@ def summarise(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return summary
 
 
-def _train_one(folder: Path, seed: int, threads: int) -> int:
+def _train_one(folder: Path, seed: int, threads: int, children: _Children) -> int:
     run = folder / f"seed-{seed}"
     if (run / EVALUATION_FILE).exists():
         return 0
@@ -113,7 +150,7 @@ def _train_one(folder: Path, seed: int, threads: int) -> int:
         named = ["--name", run.name, "--runs_folder", str(folder), "--seed", str(seed), "--threads", str(threads)]
         arguments = [str(folder / SHARED_CONFIG_FILE), *named]
     with (folder / f"seed-{seed}.log").open("a") as log:
-        return subprocess.run([sys.executable, "-m", "train", *arguments], stdout=log, stderr=log).returncode
+        return children.run(arguments, log)
 
 
 def _print(summary: list[dict[str, Any]], runs: int) -> None:

@@ -41,7 +41,7 @@ MAX_CHUNK = 10_000
 def _missing(
     tables: Sequence[tuple[str, ...]],
     seeds: np.ndarray,
-    there: dict[tuple[str, ...], list[PlayedChunk]],
+    stored: dict[tuple[str, ...], list[PlayedChunk]],
     blocks: int,
 ) -> list[Chunk]:
     """What is to be played yet, in chunks of up to so many blocks.
@@ -50,7 +50,7 @@ def _missing(
     """
     by_table = []
     for table in tables:
-        known = [played.games["seed"] for played in there.get(table, [])]
+        known = [played.games["seed"] for played in stored.get(table, [])]
         left = np.setdiff1d(seeds, np.concatenate(known)) if known else seeds
         by_table.append([Chunk(table, left[first : first + blocks]) for first in range(0, len(left), blocks)])
     return [chunk for chunks in itertools.zip_longest(*by_table) for chunk in chunks if chunk is not None]
@@ -113,20 +113,18 @@ def tournament(
             before = read_settings(folder / SETTINGS_FILE)
             settings["secret"] = secret_of(secret, before)
             check_settings(folder / SETTINGS_FILE, before, settings)
-            there = read_games(folder / GAMES_FILE, n)
+            stored = read_games(folder / GAMES_FILE, n, seeds)
         except OSError as error:
             raise ValueError(f"{folder}: {error}") from None
         try:
             write_json(settings, folder / SETTINGS_FILE)
-            _play_missing(tables, seeds, there, settings, config, folder, jobs, chunk, progress)
-            ranking = _rank(tables, there, sorted(specs), config, settings["secret"])
+            _play_missing(tables, seeds, stored, settings, config, folder, jobs, chunk, progress)
+            ranking = _rank(tables, stored, sorted(specs), config, settings["secret"])
             write_ranking(ranking, folder)
         except OSError as error:
-            stored = sum(len(played.games) for chunks in there.values() for played in chunks)
-            reason = (
-                f"{error.strerror or error}; the {stored} games played so far are kept, and the same command goes on"
-            )
-            raise OSError(error.errno, reason, str(error.filename or folder / GAMES_FILE)) from None
+            count = sum(len(played.games) for chunks in stored.values() for played in chunks)
+            kept = f"the {count} games played so far are kept, and the same command goes on"
+            raise OSError(error.errno, f"{error.strerror or error}; {kept}", str(error.filename or folder)) from None
     return ranking
 
 
@@ -150,7 +148,7 @@ def _locked(folder: Path) -> Iterator[None]:
 def _play_missing(
     tables: Sequence[tuple[str, ...]],
     seeds: np.ndarray,
-    there: dict[tuple[str, ...], list[PlayedChunk]],
+    stored: dict[tuple[str, ...], list[PlayedChunk]],
     settings: dict[str, Any],
     config: GameConfig,
     folder: Path,
@@ -158,21 +156,21 @@ def _play_missing(
     chunk: int,
     progress: bool,
 ) -> None:
-    """Play and store what is not there yet, and add it to what is there."""
+    """Play and store the chunks that `stored` lacks, and add them to it."""
     n = config.players
-    missing = _missing(tables, seeds, there, math.ceil(chunk / n))
+    missing = _missing(tables, seeds, stored, math.ceil(chunk / n))
     total, left = len(tables) * len(seeds) * n, sum(len(each.seeds) * n for each in missing)
     bar = progress_bar(total=total, initial=total - left, unit="game", smoothing=0, disable=not progress, leave=False)
     all_played = play_all(missing, settings["agents"], config, jobs, settings["secret"], bar.update)
     with bar, contextlib.closing(all_played):
         for played in all_played:
             append_line(folder / GAMES_FILE, to_line(played, n))
-            there.setdefault(played.table, []).append(played)
+            stored.setdefault(played.table, []).append(played)
 
 
 def _rank(
     tables: Sequence[tuple[str, ...]],
-    there: dict[tuple[str, ...], list[PlayedChunk]],
+    stored: dict[tuple[str, ...], list[PlayedChunk]],
     names: list[str],
     config: GameConfig,
     secret: str | None,
@@ -182,10 +180,10 @@ def _rank(
     numbered, stacked = [], []
     for table in tables:
         indices = np.array([names.index(spec) for spec in table])
-        games = np.concatenate([played.games for played in there[table]])
+        games = np.concatenate([played.games for played in stored[table]])
         games = games[np.argsort(games["seed"], kind="stable")].reshape(-1, config.players)
         games["agent"] = indices[games["agent"]]
-        seconds[indices] += np.sum([played.seconds for played in there[table]], axis=0)
+        seconds[indices] += np.sum([played.seconds for played in stored[table]], axis=0)
         numbered.append(indices.tolist())
         stacked.append(games)
     return rank(np.stack(stacked), numbered, names, seconds, config, secret)

@@ -83,8 +83,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def read_games(file: Path, n: int) -> dict[tuple[str, ...], list[PlayedChunk]]:
+def read_games(file: Path, n: int, seeds: np.ndarray) -> dict[tuple[str, ...], list[PlayedChunk]]:
     """The chunks of every table. The torn last line that a kill can leave is removed from the file.
+
+    Args:
+        n: players.
+        seeds: uint64[m], ascending, those of all blocks that a table can have.
 
     Raises:
         ValueError: a line holds something else, or a block for the second time.
@@ -99,6 +103,7 @@ def read_games(file: Path, n: int) -> dict[tuple[str, ...], list[PlayedChunk]]:
     for number, line in enumerate(content[:whole].split(b"\n")[:-1], 1):
         try:
             played = from_line(line.decode(), n)
+            _check_range("seed", played.games["seed"], int(seeds[0]), int(seeds[-1]))
         except _DAMAGE as error:
             reason = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
             raise ValueError(
@@ -129,8 +134,10 @@ def append_line(file: Path, line: str) -> None:
             while content:
                 content = content[out.write(content) :]
             os.fsync(out.fileno())
-        except BaseException:  # a full disk, or Ctrl-C in between
+        except BaseException as error:  # a full disk, or Ctrl-C in between
             os.truncate(file, before)
+            if isinstance(error, OSError):  # of a write, which knows no name
+                raise OSError(error.errno, error.strerror, str(file)) from None
             raise
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from typing import Any
 
 import torch
@@ -78,6 +79,7 @@ def play_all(
         initializer=_start_worker,
         initargs=(os.getpid(), free_cores, messages, specs, config, secret),
     )
+    resource_tracker.ensure_running()  # it would unblock signals when it is started in between
     try:
         with _signals_blocked():  # the workers inherit it, and start with the first chunk
             for index, chunk in enumerate(chunks):
@@ -134,13 +136,13 @@ def _end_with_parent(parent: int) -> None:
 
 def _play_in_worker(index: int, chunk: Chunk) -> PlayedChunk:
     config, players, secret, messages = _worker
-    played, told = 0.0, time.monotonic()
+    played, last_report = 0.0, time.monotonic()
 
     def report(games: float) -> None:
-        nonlocal played, told
+        nonlocal played, last_report
         played += games
-        if time.monotonic() - told > REPORT_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - last_report > REPORT_SECONDS:
+            last_report = time.monotonic()
             messages.put((index, played))
 
     return play_chunk(chunk, config, players, secret, report)
