@@ -310,7 +310,7 @@ def tournament_games(rng: random.Random, samples: Samples, folder: Path) -> None
     lines.append(dumped(rng, damaged_json(rng, json.loads(samples.games_line))) + rng.choice([b"\n", b""]))
     rng.shuffle(lines)
     file.write_bytes(b"".join(lines))
-    expect(lambda: read_games(file, 2), ValueError)
+    expect(lambda: read_games(file, 2, np.arange(2, dtype=np.uint64)), ValueError)
 
 
 def tournament_settings(rng: random.Random, samples: Samples, folder: Path) -> None:

@@ -12,6 +12,7 @@ from conftest import ALL_FORMS, form_id
 from test_network import decisions, network, some_observations
 
 from agents.learned.agent import NetworkAgent
+from agents.learned.checkpoint import CheckpointError
 from agents.learned.inference import MIN_ROWS, from_network, infer
 from agents.learned.network import BoardNetwork
 from agents.search.product import COLUMNS, ROWS, product
@@ -76,7 +77,7 @@ def test_observations_of_another_board_are_refused():
 
 
 @pytest.mark.parametrize("extreme", [np.nan, np.inf, 3e38])
-def test_whatever_the_weights_are_an_answer_comes_and_is_legal(extreme):
+def test_an_answer_is_finite_and_its_action_legal_or_it_is_an_error(extreme):
     """And what is not a number does not pass for one."""
     some = decisions(100)
     for name in ("cell_in.weight", "rounds.0.own.bias", "placement_in.weight", "summary.weight", "placement.bias"):
@@ -88,9 +89,14 @@ def test_whatever_the_weights_are_an_answer_comes_and_is_legal(extreme):
         if np.isnan(extreme):
             assert np.array_equal(np.isnan(logits), np.isnan(expected_logits))
             assert np.array_equal(np.isnan(values), np.isnan(expected_values))
+        finite = np.isfinite(logits).all() and np.isfinite(values).all()
         for sample in (False, True):
-            chosen = NetworkAgent(net, sample=sample).act(some)
-            assert some.action_masks[np.arange(len(some)), chosen].all()
+            agent = NetworkAgent(net, sample=sample)
+            if finite:
+                assert some.action_masks[np.arange(len(some)), agent.act(some)].all()
+            else:
+                with pytest.raises(CheckpointError, match="must be finite"):
+                    agent.act(some)
 
 
 def test_a_network_under_training_is_read_anew_at_every_decision():
