@@ -9,44 +9,78 @@ from pathlib import Path
 import numpy as np
 
 import agents  # noqa: F401  (registers its specs)
-from agents.search.exact import BudgetExceededError
 from isis_env import game
 from isis_env.agent import Agent
 from isis_env.batch import Decisions
+from isis_env.command_line import ArgumentParser, run_command, whole_number
 from isis_env.config import BOARDS
 from isis_env.deal import check_seed, decision_seed
-from isis_env.notation import cell_name, loads
-from isis_env.observation import known_states, observations
+from isis_env.notation import NotationError, cell_name, loads
+from isis_env.observation import observations
 from isis_env.policy import make_agent, registered
+from isis_env.secrecy import known_states
+
+# A position takes some hundred characters.
+MAX_POSITION_BYTES = 100_000
+
+UNKNOWN = "-"
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = ArgumentParser(prog="python -m agents", description=__doc__)
+    parser.add_argument("agent", nargs="?", metavar="SPEC", help="an agent to ask; without one all are listed")
+    parser.add_argument("--position", type=Path, help="file with a position as text (see isis_env/notation.py), or -")
+    parser.add_argument("--seed", type=whole_number, default=0, help="of the agent's own chance (default: %(default)s)")
+    parser.add_argument("--top", type=whole_number, default=8, help="how many actions to show (default: %(default)s)")
+    return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; 0, or 2 with one line on stderr where an argument cannot be used."""
-    parser = argparse.ArgumentParser(prog="python -m agents", description=__doc__)
-    parser.add_argument("agent", nargs="?", metavar="SPEC", help="an agent to ask; without one all are listed")
-    parser.add_argument("--position", type=Path, help="file with a position as text (see isis_env/notation.py), or -")
-    parser.add_argument("--seed", type=int, default=0, help="of the agent's own chance (default: %(default)s)")
-    parser.add_argument("--top", type=int, default=8, help="how many actions to show (default: %(default)s)")
-    options = parser.parse_args(argv)
+    """Entry point; returns the exit status, see `run_command`."""
+    return run_command(lambda: _list_or_explain(_arguments(argv)))
+
+
+def _list_or_explain(options: argparse.Namespace) -> None:
     if options.agent is None:
         print("\n\n".join(describe(name) for name in registered()))
-        return 0
+        return
+    if options.top < 0:
+        raise ValueError(f"--top {options.top}: must be 0 or more")
+    if options.position is None:
+        raise ValueError("--position is missing: the position to ask about")
     try:
-        if options.position is None:
-            raise ValueError("--position is missing: the position to ask about")
-        text = sys.stdin.read() if str(options.position) == "-" else options.position.read_text()
-        states = loads(text)
-        if game.is_over(states[0]):
-            raise ValueError(f"{options.position}: the game is over")
-        agent = make_agent(options.agent)
-        board = getattr(agent, "board", None)  # a network's
-        if board and BOARDS[board].side != states[0].side:
-            raise ValueError(f"agent {options.agent!r} plays on board {board!r}, not on that of {options.position}")
-        print("\n".join(explain(agent, pending(states, agent, options.seed), options.top)))
-    except (ValueError, OSError, BudgetExceededError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+        states = loads(read_position(options.position))
+    except NotationError as error:
+        raise NotationError(f"{options.position}: {error}") from None
+    if game.is_over(states[0]):
+        raise ValueError(f"{options.position}: the game is over")
+    agent = make_agent(options.agent)
+    board = getattr(agent, "board", None)  # a network's
+    if board and BOARDS[board].side != states[0].side:
+        raise ValueError(f"agent {options.agent!r} plays on board {board!r}, not on that of {options.position}")
+    print("\n".join(explain(agent, pending(states, agent, options.seed), options.top)))
+
+
+def read_position(file: Path) -> str:
+    """The text in a file; of `-`, on standard input.
+
+    Raises:
+        ValueError: it cannot be read, is no text, or far too long.
+    """
+    try:
+        if str(file) == "-":
+            content = sys.stdin.buffer.read(MAX_POSITION_BYTES + 1)
+        else:
+            with file.open("rb") as opened:
+                content = opened.read(MAX_POSITION_BYTES + 1)
+        text = content.decode()
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: byte {error.start} is no text in UTF-8") from None
+    if len(content) > MAX_POSITION_BYTES:
+        raise ValueError(f"{file}: must be a position in at most {MAX_POSITION_BYTES} bytes")
+    return text
 
 
 def describe(name: str) -> str:
@@ -87,12 +121,18 @@ def explain(agent: Agent, decisions: Decisions, top: int) -> list[str]:
     if not hasattr(agent, "analyse"):
         return lines
     analysis = agent.analyse(decisions)
-    lines.append(f"value {analysis.values[0]:+.3f}")
+    lines.append(f"value {_signed(analysis.values[0])}")
     order = np.argsort(-analysis.probabilities[0], kind="stable")[:top]
     for action in order[analysis.probabilities[0, order] > 0]:
         value, probability = analysis.action_values[0, action], analysis.probabilities[0, action]
-        lines.append(f"{name(int(action)):>5}  {probability:6.1%}  {value:+.3f}")
+        lines.append(f"{name(int(action)):>5}  {probability:6.1%}  {_signed(value)}")
+    if any(line.endswith(UNKNOWN) for line in lines):
+        lines.append(f"({UNKNOWN}: the agent has no estimate of the return)")
     return lines
+
+
+def _signed(value: float) -> str:
+    return UNKNOWN if np.isnan(value) else f"{value:+.3f}"
 
 
 if __name__ == "__main__":

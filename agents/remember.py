@@ -10,8 +10,9 @@ from isis_env.batch import Decisions
 from isis_env.config import MAX_CELLS, MAX_PLAYERS
 from isis_env.game import TILE, UNKNOWN
 from isis_env.kernels.jit import kernel
-from isis_env.observation import FULL, Recall, observe
+from isis_env.observation import observe
 from isis_env.policy import make_agent, register
+from isis_env.secrecy import FULL, Recall
 
 
 @register("remember")

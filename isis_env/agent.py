@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from isis_env.batch import Batch, Decisions
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 @runtime_checkable

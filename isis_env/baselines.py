@@ -10,7 +10,7 @@ from isis_env.deal import random_below, random_bits
 from isis_env.game import EMPTY, FACE_SLOTS, NOTHING, TILE
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.vectors import as_bits, count_bits, nth_bit
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 # Kinds of built-in agents, as kernels take them; of an agent that must be asked.
 ASKED, UNIFORM, RANDOM, GREEDY = range(4)
@@ -86,7 +86,7 @@ class Random(_BuiltIn):
 
 
 class Greedy(_BuiltIn):
-    """One-ply greedy with perfect memory, the standard opponent.
+    """One-ply greedy with perfect memory, the standard opponent (rules, decision 16).
 
     Maximises own score minus the mean of the others' after the action; drawing is worth the mean over unrevealed tiles
     of the best cell for each; a stone wins ties against drawing; equal cells are drawn from uniformly.
@@ -104,7 +104,9 @@ class Greedy(_BuiltIn):
 def greedy_mask(s, best):
     """Write 1 for every action that greedy allows in the unfinished state `s` to `best` (int8[cells + 1]).
 
-    All is counted in integers, (players - 1) times the margin, so that equal values compare equal.
+    This is the rule of decision 16 on a plain `STATE`. Searches have the same rule for positions that know what lies
+    around every cell, `agents.search.playout`; a test compares the two. All is counted in integers, (players - 1) times
+    the margin, so that equal values compare equal.
     """
     cells = game.cells_of(s)
     value = np.empty(cells, np.int64)

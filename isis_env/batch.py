@@ -4,6 +4,7 @@ Game i of a batch with seed s plays what the AEC environment plays after `reset(
 episodes, whatever the batch size and the number of threads.
 """
 
+import copy
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -11,16 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isis_env import deal, game
+from isis_env import batch_arguments, deal, game
+from isis_env.batch_arguments import SETTINGS
 from isis_env.batch_kernels import check_rows, deal_rows, decide_rows, look_rows, step_rows
-from isis_env.config import FACES, MAX_PLAYERS, MAX_TILES, GameConfig, check_choice, check_configs, check_positive
+from isis_env.config import MAX_TILES, GameConfig, check_choice, check_configs
 from isis_env.game import STATE, IllegalActionError
-from isis_env.kernels.threads import SharedKernel, available_cores, run_shared
-from isis_env.observation import Recall, check_recall, observation_size
+from isis_env.kernels.threads import MIN_ROWS, available_cores, check_threads, run_shared
+from isis_env.observation import observation_size
 from isis_env.reward import ILLEGAL, REWARDS
+from isis_env.secrecy import Recall, check_recall
 
-# What states and configs both hold of a game's form.
-SETTINGS = ("side", "players", "common_reserve")
+# Rows per thread that are worth handing over where a row takes a small part of a step.
+_MIN_ROWS_TO_CHECK = 8 * MIN_ROWS
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Decisions:
     """A batch of pending decisions, one row each; every array has n rows.
 
     Attributes:
-        states: `STATE[n]`, what the seat may know under the agent's recall (`observation.conceal`).
+        states: `STATE[n]`, what the seat may know under the agent's recall (`secrecy.conceal`).
         observations: float32[n, L], the same as a vector (`observation.layout`).
         action_masks: int8[n, A], 1 where an action is legal.
         seats: int64[n], the seat on turn.
@@ -103,6 +106,8 @@ class Batch:
         illegal: str = "raise",
         threads: int | None = None,
     ) -> None:
+        if isinstance(config, GameConfig):
+            batch_arguments.check_num_games(num_games, config)
         configs = check_configs(config, num_games, "num_games")
         boards = sorted({config.board for config in configs})
         if len(boards) > 1:
@@ -115,7 +120,7 @@ class Batch:
         self._recall = check_recall(recall)
         self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
         self.lose = check_choice("illegal", illegal, ILLEGAL) == "lose"
-        self.threads = available_cores() if threads is None else check_positive("threads", threads)
+        self.threads = available_cores() if threads is None else check_threads(threads)
 
         n = self.num_games
         self.states = np.zeros(n, STATE)
@@ -128,7 +133,8 @@ class Batch:
         self._decks = np.zeros((n, MAX_TILES), np.int8)
         self._all_rows = np.arange(n)
         self._has_reset = False
-        self._checked_out: TimeStep | None = None  # the caller's buffers are mostly the same from step to step
+        self._wanted = batch_arguments.time_step_arrays(self.num_games, configs[0])
+        self._known_apart: tuple[TimeStep, ...] = ()  # the last two `out` that overlapped nothing
 
     def reset(
         self,
@@ -150,15 +156,19 @@ class Batch:
         Raises:
             ValueError, TypeError: an argument is none of those; the games are as they were.
         """
-        starts = None if start_player is None else self._per_row("start_player", start_player, deal.check_start)
-        decks = None if deck is None else self._per_row("deck", deck, deal.check_deck)
+        starts = (
+            None
+            if start_player is None
+            else batch_arguments.per_row("start_player", start_player, self.configs, deal.check_start)
+        )
+        decks = None if deck is None else batch_arguments.per_row("deck", deck, self.configs, deal.check_deck)
         if seed is None and episode is not None:
             raise ValueError(f"episode={episode!r}: must be given with a seed")
         if seed is None and self._has_reset:
             seeds, episodes = self.seeds, self.episodes + np.uint64(1)
         else:
-            seeds = self._seeds(secrets.randbits(53) if seed is None else seed)
-            episodes = self._episodes(0 if episode is None else episode)
+            seeds = batch_arguments.check_seed_rows(secrets.randbits(53) if seed is None else seed, self.configs)
+            episodes = batch_arguments.check_episode_rows(0 if episode is None else episode, self.configs)
         self.seeds[:], self.episodes[:] = seeds, episodes
         self._run(deal_rows, self._all_rows, self.states, self._decks, self.seeds, self.episodes)
         for row in range(self.num_games if starts or decks else 0):
@@ -173,11 +183,11 @@ class Batch:
     def look(self) -> TimeStep:
         """The pending decisions of all games as they stand, with nothing done and no rewards."""
         self._require_reset()
-        turn = self._new_time_step(self.num_games)
-        turn.rewards[:], turn.done[:] = 0.0, False
-        looked = (turn.observations, turn.action_masks, turn.seats)
-        self._run(look_rows, self._all_rows, self.states, self._recall, *looked)
-        return turn
+        step = self._new_time_step(self.num_games)
+        step.rewards[:], step.done[:] = 0.0, False
+        seen = (step.observations, step.action_masks, step.seats)
+        self._run(look_rows, self._all_rows, self.states, self._recall, seen)
+        return step
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Copies of all that the games depend on, as plain arrays; `restore` plays on identically. Tells the deals."""
@@ -201,27 +211,7 @@ class Batch:
 
     def check_snapshot(self, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         """States (`STATE[n]`), decks, seeds and episodes of a snapshot that `restore` can take, or its ValueError."""
-        n = self.num_games
-        check_arrays(
-            arrays,
-            {
-                "states": ((n, STATE.itemsize), np.uint8),
-                "decks": (self._decks.shape, np.int8),
-                "seeds": ((n,), np.uint64),
-                "episodes": ((n,), np.uint64),
-            },
-        )
-        states = np.ascontiguousarray(arrays["states"]).view(STATE).reshape(n)
-        for name in SETTINGS:
-            if (states[name] != self.states[name]).any():
-                raise ValueError(f"states of another {name} than this batch has")
-        decks = np.ascontiguousarray(arrays["decks"])
-        fits = (np.sort(decks, axis=1) == np.sort(FACES[self.configs[0].side])).all(axis=1)
-        if fits.all():
-            fits = deal.lead_to(decks, states)
-        if not fits.all():
-            raise ValueError(f"row {fits.argmin()}: its deck does not lead to its state")
-        return states, decks, arrays["seeds"], arrays["episodes"]
+        return batch_arguments.check_snapshot(arrays, self.states, self.configs[0].side)
 
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None, out: TimeStep | None = None) -> TimeStep:
         """Take one decision in every game, or in some; one that ends is followed at once by its row's next episode.
@@ -229,23 +219,27 @@ class Batch:
         Args:
             actions: integers [m], one per game that is stepped.
             rows: int[m], which games, without repeats; all by default.
-            out: a `TimeStep` of m rows whose arrays are written instead of fresh ones; it is checked once, so they
-                must keep their shapes.
+            out: a `TimeStep` of m rows whose arrays are written instead of fresh ones. They must be plain arrays of
+                the same shapes and types, writeable, aligned and C-contiguous, and overlap neither each other nor the
+                batch's own.
 
         Returns:
             the next pending decisions of the games that were stepped, in the order of `rows`.
 
         Raises:
             IllegalActionError: an action is outside its mask and `illegal="raise"`; no game has changed.
+            RuntimeError, TypeError, IndexError: as `check_actions` has them; no game has changed.
+            ValueError: rows are repeated, or `out` cannot be written; no game has changed.
         """
         rows, actions = self.check_actions(actions, rows)
-        turn = self._new_time_step(len(rows)) if out is None else self._check_out(out, len(rows))
-        self._run(step_rows, rows, *self.arrays, actions, self.lose, self._recall, self._reward, *turn)
-        return turn
+        step = self._new_time_step(len(rows)) if out is None else self._check_out(out, len(rows))
+        rules = (self.lose, self._recall, self._reward)
+        self._run(step_rows, rows, self.arrays, actions, rules, tuple(step))
+        return step
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All that kernels such as `play_row` change: states, decks, seeds, episodes, final states, forfeited."""
+        """All that `batch_kernels.play_row` changes: states, decks, seeds, episodes, final states, forfeited."""
         return self.states, self._decks, self.seeds, self.episodes, self.final_states, self.forfeited
 
     def check_actions(self, actions: np.ndarray, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -258,18 +252,15 @@ class Batch:
         """
         self._require_reset()
         rows = self._check_rows(rows)
-        actions = np.asarray(actions)
-        if actions.shape != rows.shape or actions.dtype.kind not in "iu":
-            raise TypeError(f"actions of shape {actions.shape} and type {actions.dtype}: must be {len(rows)} integers")
-        actions = actions.astype(np.int64, copy=False)
+        actions = batch_arguments.check_actions(actions, len(rows))
         if not self.lose:
-            self._check_legal(rows, actions)
+            self.check_legal(rows, actions)
         return rows, actions
 
-    def _check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
-        """Raise an IllegalActionError if one of the `actions` (int64[m]) of `rows` (int64[m]) is outside its mask."""
+    def check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
+        """Raise an IllegalActionError if one of `actions` (int64[m]) is outside the mask of its row (int64[m])."""
         illegal = np.zeros(1, np.bool_)
-        self._run(check_rows, rows, self.states, actions, illegal)
+        self._run(check_rows, rows, self.states, actions, illegal, min_rows=_MIN_ROWS_TO_CHECK)
         if illegal[0]:
             index = next(i for i, row in enumerate(rows) if not game.legal(self.states[row], actions[i]))
             state = self.states[rows[index]]
@@ -295,104 +286,41 @@ class Batch:
             first=np.empty(m, np.bool_),
             seeds=np.empty(m, np.uint64),
         )
-        self._run(
-            decide_rows,
-            rows,
-            decisions.states,
-            self.seeds,
-            self.episodes,
-            check_recall(recall),
-            decisions.observations,
-            decisions.action_masks,
-            decisions.seats,
-            decisions.first,
-            decisions.seeds,
-        )
+        seen = (decisions.observations, decisions.action_masks, decisions.seats, decisions.first, decisions.seeds)
+        self._run(decide_rows, rows, decisions.states, self.seeds, self.episodes, check_recall(recall), seen)
         return decisions
 
+    def __copy__(self) -> "Batch":
+        """A deep copy: two batches on the same arrays would corrupt each other."""
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known_apart": ()}  # a caller's arrays are no part of the batch
+
     def _check_rows(self, rows: np.ndarray | None) -> np.ndarray:
-        """The rows asked for as int64[m]: distinct and all of them there, for kernels check nothing."""
-        if rows is None:
-            return self._all_rows
-        given = np.asarray(rows)
-        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-            shown = " ".join(str(rows).split())[:60]
-            raise TypeError(f"rows={shown} of shape {given.shape} and type {given.dtype}: must be a list of integers")
-        given = given.astype(np.int64)
-        outside = (given < 0) | (given >= self.num_games)
-        if outside.any():
-            raise IndexError(f"rows: {given[outside][0]} must be from 0 to {self.num_games - 1}")
-        repeated = np.flatnonzero(np.bincount(given, minlength=1) > 1)
-        if repeated.size:
-            raise ValueError(f"rows: {repeated[0]} must not be given twice")
-        return given
+        return self._all_rows if rows is None else batch_arguments.check_rows(rows, self.num_games)
 
     def _check_out(self, out: TimeStep, m: int) -> TimeStep:
-        if out is self._checked_out and len(out.seats) == m:
-            return out
         if not isinstance(out, TimeStep):
             raise TypeError(f"out of type {type(out).__name__}: must be a TimeStep")
-        for name, given, (shape, dtype) in zip(TimeStep._fields, out, self._time_step_arrays(m), strict=True):
-            flags = given.flags
-            if given.shape != shape or given.dtype != dtype or not (flags.writeable and flags.c_contiguous):
-                found = f"shape {given.shape}, type {given.dtype} and strides {given.strides}"
-                wanted = f"of shape {shape} and type {np.dtype(dtype)}, writeable and C-contiguous"
-                raise ValueError(f"out.{name} of {found}: must be {wanted}")
-        self._checked_out = out
+        # Arrays can be reshaped or made read-only between two steps, but not moved to other memory.
+        batch_arguments.check_out(out, self._time_step_arrays(m))
+        if not any(out is known for known in self._known_apart):
+            batch_arguments.check_apart(out, TimeStep._fields, (*self.arrays, self._all_rows))
+            self._known_apart = (out, *self._known_apart[:1])
         return out
 
     def _new_time_step(self, m: int) -> TimeStep:
-        return TimeStep(*(np.empty(shape, dtype) for shape, dtype in self._time_step_arrays(m)))
+        arrays = self._time_step_arrays(m)
+        return TimeStep(**{name: np.empty(shape, dtype) for name, (shape, dtype) in arrays.items()})
 
-    def _time_step_arrays(self, m: int) -> list[tuple[tuple[int, ...], type]]:
-        """Shape and type of every array of a `TimeStep` of m rows."""
-        return [
-            ((m, self.observation_size), np.float32),
-            ((m, self.num_actions), np.int8),
-            ((m,), np.int64),
-            ((m, MAX_PLAYERS), np.float64),
-            ((m,), np.bool_),
-        ]
+    def _time_step_arrays(self, m: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        return self._wanted if m == self.num_games else batch_arguments.time_step_arrays(m, self.configs[0])
 
     def _require_reset(self) -> None:
         if not self._has_reset:
             raise RuntimeError("this batch has no games yet: call reset() first")
 
-    def _seeds(self, seed: int | Sequence[int] | np.ndarray) -> np.ndarray:
-        if isinstance(seed, int | np.integer):
-            first = deal.check_seeds(seed, self.num_games, "row")
-            return np.uint64(first) + np.arange(self.num_games, dtype=np.uint64)
-        return np.array(self._per_row("seed", seed, lambda value, _, name: deal.check_seed(value, name)), np.uint64)
-
-    def _episodes(self, episode: int | Sequence[int] | np.ndarray) -> np.ndarray:
-        if isinstance(episode, int | np.integer):
-            return np.full(self.num_games, deal.check_seed(episode, "episode"), np.uint64)
-        return np.array(
-            self._per_row("episode", episode, lambda value, _, name: deal.check_seed(value, name)), np.uint64
-        )
-
-    def _per_row(self, name: str, values: Any, check: Callable[[Any, GameConfig, str], Any]) -> list:
-        """`values` checked row by row against that row's config; an error names the row."""
-        try:
-            values = list(values)
-        except TypeError:
-            raise TypeError(f"{name}={values!r}: must be a sequence with one per row") from None
-        if len(values) != self.num_games:
-            raise ValueError(f"{name}: {len(values)} given, must be {self.num_games}, one per row")
-        return [
-            check(value, config, f"{name}[{row}]")
-            for row, (value, config) in enumerate(zip(values, self.configs, strict=True))
-        ]
-
-    def _run(self, shared: SharedKernel, *arguments: Any) -> None:
-        """Have a kernel work on all rows of its first argument."""
-        run_shared(shared, len(arguments[0]), self.threads, *arguments)
-
-
-def check_arrays(arrays: dict[str, np.ndarray], wanted: dict[str, tuple[tuple[int, ...], type]]) -> None:
-    """Raise a ValueError unless these are among `arrays`, each of its shape and type."""
-    for name, (shape, dtype) in wanted.items():
-        given = arrays.get(name)
-        if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype != dtype:
-            found = f"of shape {given.shape} and type {given.dtype}" if isinstance(given, np.ndarray) else repr(given)
-            raise ValueError(f"{name} {found}: must be of shape {shape} and type {np.dtype(dtype)}")
+    def _run(self, shared: Callable[..., None], rows: np.ndarray, *arguments: Any, min_rows: int = MIN_ROWS) -> None:
+        """Have a kernel work on all of `rows`, its first argument."""
+        run_shared(shared, len(rows), self.threads, rows, *arguments, min_rows=min_rows)

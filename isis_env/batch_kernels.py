@@ -5,8 +5,9 @@ import numpy as np
 from isis_env import deal, game
 from isis_env.kernels.jit import inlined, kernel
 from isis_env.kernels.threads import shared_kernel
-from isis_env.observation import conceal, observe
+from isis_env.observation import observe
 from isis_env.reward import pay
+from isis_env.secrecy import conceal
 
 
 @kernel
@@ -30,7 +31,9 @@ def look_at(s, recall, observation, mask):
 
 
 @shared_kernel
-def look_rows(first, last, rows, states, recall, observations, masks, seats):
+def look_rows(first, last, rows, states, recall, out):
+    """Write what the seats on turn may know and do; `out`: observations, masks, seats."""
+    observations, masks, seats = out
     for index in range(first, last):
         s = states[rows[index]]
         look_at(s, recall, observations[index], masks[index])
@@ -46,11 +49,13 @@ def check_rows(first, last, rows, states, actions, illegal):
 
 
 @inlined
-def play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
+def play_row(row, action, lose, arrays):
     """Take one decision in a row, which may be illegal only if `lose`; whether its game has ended.
 
-    If so, `final_states` and `forfeited` hold how, and the row's next game is dealt.
+    `arrays` are those of `Batch.arrays`. If the game has ended, `final_states` and `forfeited` hold how, and the row's
+    next game is dealt.
     """
+    states, decks, seeds, episodes, final_states, forfeited = arrays
     s = states[row]
     illegal = lose and not game.legal(s, action)
     if not illegal:
@@ -65,29 +70,18 @@ def play_row(row, action, lose, states, decks, seeds, episodes, final_states, fo
 
 
 @shared_kernel
-def step_rows(
-    first,
-    last,
-    rows,
-    states,
-    decks,
-    seeds,
-    episodes,
-    final_states,
-    forfeited,
-    actions,
-    lose,
-    recall,
-    reward,
-    observations,
-    masks,
-    seats,
-    rewards,
-    done,
-):
+def step_rows(first, last, rows, arrays, actions, rules, out):
+    """Take an action in each of `rows` and write what follows.
+
+    `arrays` are those of `Batch.arrays`, `rules` whether an illegal action loses, the recall and the reward, and `out`
+    the arrays of a `TimeStep`. Plain tuples, for named ones take 5 to 20 % longer to hand over.
+    """
+    lose, recall, reward = rules
+    observations, masks, seats, rewards, done = out
+    states, _, _, _, final_states, forfeited = arrays
     for index in range(first, last):
         row = rows[index]
-        done[index] = play_row(row, actions[index], lose, states, decks, seeds, episodes, final_states, forfeited)
+        done[index] = play_row(row, actions[index], lose, arrays)
         rewards[index] = 0.0
         if done[index]:
             pay(final_states[row], forfeited[row], reward, rewards[index])
@@ -96,10 +90,12 @@ def step_rows(
 
 
 @shared_kernel
-def decide_rows(
-    first, last, rows, states, game_seeds, episodes, recall, observations, masks, seats, first_flags, seeds
-):
-    """Fill in the decisions of `rows`; `states` are copies of those rows and are concealed here."""
+def decide_rows(first, last, rows, states, game_seeds, episodes, recall, out):
+    """Fill in the decisions of `rows`; `states` are copies of those rows and are concealed here.
+
+    `out`: observations, masks, seats, first flags, seeds, as in `Decisions`.
+    """
+    observations, masks, seats, first_flags, seeds = out
     for index in range(first, last):
         s = states[index]
         row = rows[index]

@@ -64,10 +64,10 @@ class GameConfig:
             object.__setattr__(self, "common_reserve", bool(self.common_reserve))
         if type(self.players) is not int or self.players not in allowed:
             raise ValueError(
-                f"players={self.players!r}: must be {' or '.join(map(str, allowed))} on board {self.board!r}"
+                f"players={shown(self.players)}: must be {' or '.join(map(str, allowed))} on board {self.board!r}"
             )
         if type(self.common_reserve) is not bool:
-            raise ValueError(f"common_reserve={self.common_reserve!r}: must be True or False")
+            raise ValueError(f"common_reserve={shown(self.common_reserve)}: must be True or False")
         if self.common_reserve and not self._board.common_reserve:
             raise ValueError(f"common_reserve=True: must be False on board {self.board!r}")
 
@@ -120,7 +120,7 @@ class GameConfig:
 def check_choice(name: str, value: object, allowed: tuple) -> Any:
     """`value`, or a ValueError that names it and what is allowed."""
     if not isinstance(value, str | None) or value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
+        raise ValueError(f"{name}={shown(value)}: must be one of {', '.join(map(repr, allowed))}")
     return value
 
 
@@ -158,10 +158,19 @@ COPIES = _by_side(lambda board: [board.faces.count(f) for f in range(-MAX_FACE, 
 FACES = _by_side(lambda board: board.faces + (0,) * (MAX_TILES - len(board.faces)))  # [side, tile]
 
 
+def shown(value: object, longest: int = 120) -> str:
+    """`repr(value)` for an error message: on one line, and cut where it is longer than `longest` characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a number of too many digits, a structure nested too deep, or somebody else's __repr__
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
 def check_positive(name: str, value: object) -> int:
     """`value` as an int if it is an integer of 1 or more; otherwise a ValueError that names it as `name`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name}={value!r}: must be an integer >= 1")
+        raise ValueError(f"{name}={shown(value)}: must be an integer >= 1")
     return int(value)
 
 
@@ -177,7 +186,9 @@ def check_configs(config: object, count: int | None, name: str) -> list[GameConf
     configs = list(config) if isinstance(config, Iterable) and not isinstance(config, str) else [config]
     for given in configs:
         if not isinstance(given, GameConfig):
-            raise TypeError(f"config={given!r}: must be a GameConfig, or a sequence of them")
+            raise TypeError(f"config={shown(given)}: must be a GameConfig, or a sequence of them")
+    if count is not None:
+        count = check_positive(name, count)
     if not configs or count not in (None, len(configs)):
         raise ValueError(f"{name}={count!r}: must be the number of configs, {len(configs)}, and not 0")
     return cast(list[GameConfig], configs)

@@ -2,7 +2,7 @@
 
 A deck lists all tiles in order. With personal reserves of k tiles, seat p holds `deck[p*k : (p+1)*k]` and draws from
 the front, and what is left over is the box; a common reserve is the whole deck, drawn from the front. So the j-th draw
-from a pile depends on the seed alone, never on what was played.
+from a pile depends on the seed alone, never on what was played (rules, decision 13).
 
 The generator is counter-based, our own, and the same on every platform and library version: SplitMix64's output
 function (Steele, Lea & Flood 2014, constants of Stafford's variant 13) applied to key + counter * golden ratio.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isis_env import game
-from isis_env.config import FACES, MAX_TILES, TILES_EACH, TILES_TOTAL, GameConfig
+from isis_env.config import FACES, MAX_TILES, TILES_EACH, TILES_TOTAL, GameConfig, shown
 from isis_env.kernels.jit import inlined, kernel
 
 MAX_SEED = 2**64 - 1
@@ -56,7 +56,10 @@ def decision_seed(seed, episode, seat, decision):
 
 @kernel
 def deal(seed, episode, side, players, deck):
-    """Shuffle all tiles of the board into `deck` (int8[22], zeros beyond the last) and return the start player."""
+    """Shuffle all tiles of the board into `deck` (int8[22], zeros beyond the last) and return the start player.
+
+    Both follow from the seed and the episode alone (rules, decisions 7 and 13).
+    """
     key = random_bits(random_bits(seed, episode), 0)
     deck[:] = FACES[side]
     for last in range(TILES_TOTAL[side] - 1, 0, -1):  # Fisher-Yates
@@ -131,9 +134,9 @@ def _replay(deck, state):
 def check_seed(seed: object, name: str = "seed") -> int:
     """`seed` as an int in 0 .. 2**64 - 1, or a TypeError / ValueError that names it."""
     if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
-        raise TypeError(f"{name}={seed!r}: must be an integer from 0 to 2**64 - 1")
+        raise TypeError(f"{name}={shown(seed)}: must be an integer from 0 to 2**64 - 1")
     if not 0 <= seed <= MAX_SEED:
-        raise ValueError(f"{name}={seed!r}: must be from 0 to 2**64 - 1")
+        raise ValueError(f"{name}={shown(seed)}: must be from 0 to 2**64 - 1")
     return int(seed)
 
 
@@ -147,24 +150,30 @@ def check_seeds(seed: object, count: int, of: str) -> int:
 def check_start(start: object, config: GameConfig, name: str = "start_player") -> int:
     """`start` as a seat index, or a TypeError / ValueError that names it."""
     if isinstance(start, bool | np.bool_) or not isinstance(start, int | np.integer):
-        raise TypeError(f"{name}={start!r}: must be a seat index from 0 to {config.players - 1}")
+        raise TypeError(f"{name}={shown(start)}: must be a seat index from 0 to {config.players - 1}")
     if not 0 <= start < config.players:
-        raise ValueError(f"{name}={start!r}: must be a seat index from 0 to {config.players - 1}")
+        raise ValueError(f"{name}={shown(start)}: must be a seat index from 0 to {config.players - 1}")
     return int(start)
 
 
 def check_deck(deck: object, config: GameConfig, name: str = "deck") -> tuple[int, ...]:
     """`deck` as a tuple of ints, or a ValueError that names it: it must hold the board's tiles exactly."""
     try:
-        faces = tuple(operator.index(face) for face in deck)  # type: ignore[attr-defined]
+        faces = tuple(_face(face) for face in deck)  # type: ignore[attr-defined]
     except TypeError:
         faces = ()
     if sorted(faces) != sorted(config.faces):
         raise ValueError(
-            f"{name}={list(faces) or deck!r}: must be the {len(config.faces)} tiles of board {config.board!r} "
+            f"{name}={shown(list(faces) or deck)}: must be the {len(config.faces)} tiles of board {config.board!r} "
             f"in some order: {sorted(config.faces)}"
         )
     return faces
+
+
+def _face(face: object) -> int:
+    if isinstance(face, bool | np.bool_):
+        raise TypeError
+    return operator.index(face)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -201,7 +210,7 @@ class Deal:
         match = _DEAL_ID.fullmatch(text) if isinstance(text, str) else None
         if not match:
             raise ValueError(
-                f"deal_id={text!r}: must be 'seed=S episode=E', with start=P behind it, or 'deck=... start=P'"
+                f"deal_id={shown(text)}: must be 'seed=S episode=E', with start=P behind it, or 'deck=... start=P'"
             )
         start = None if match["start"] is None else check_start(int(match["start"]), config, "deal_id start")
         if match["deck"]:

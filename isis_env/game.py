@@ -1,5 +1,7 @@
 """The rulebook: the `STATE` record of what has happened, and the verbs of the game on it.
 
+What the printed rules leave open is decided in `docs/rules.md`, whose decisions are cited by number.
+
 A state holds only what has happened. Which tile comes next is not in it: `draw` is told the face, so a state can be
 copied to any planner without leaking the future, and `outcomes` gives the odds of every face as a chance node.
 
@@ -35,7 +37,7 @@ from isis_env.kernels.vectors import mark
 EMPTY = -1  # on `board`; a stone is the number of its seat, 0 to 3
 TILE = 4
 NOTHING = 0  # held: no tile is drawn; face: no tile lies here
-UNKNOWN = 127  # in states handed to agents: what the seat does not know (see `observation.conceal`)
+UNKNOWN = 127  # in states handed to agents: what the seat does not know (see `secrecy.conceal`)
 
 FACE_SLOTS = 2 * MAX_FACE + 1  # counts per face are indexed by face + MAX_FACE; slot MAX_FACE stays 0
 
@@ -147,7 +149,7 @@ def is_over(s):
 
 @inlined
 def legal(s, action):
-    """Whether the seat on turn may take `action` now; nobody may after the end."""
+    """Whether the seat on turn may take `action` now (rules, decisions 1 and 2); nobody may after the end."""
     cells = cells_of(s)
     if action == cells:
         return can_draw(s)
@@ -223,7 +225,7 @@ def outcomes(s, odds):
 
 @inlined
 def is_concealed(s):
-    """Whether `observation.conceal` has turned this state into what one seat knows under limited recall."""
+    """Whether `secrecy.conceal` has turned this state into what one seat knows under limited recall."""
     return s.score[0] == UNKNOWN
 
 
@@ -241,7 +243,10 @@ def is_first_decision(s):
 
 @kernel
 def winners(s, won):
-    """Write to `won` (bool[4]) which seats have the highest score, and return how many they are."""
+    """Write to `won` (bool[4]) which seats have the highest score, and return how many they are.
+
+    There is no tie-break: all of them win together (rules, decision 8).
+    """
     best = s.score[0]
     for seat in range(1, s.players):
         best = max(best, s.score[seat])
@@ -265,7 +270,7 @@ def scores(s) -> list[int]:
 
 
 def skipped(s) -> list[tuple[int, int]]:
-    """All skipped turns as (cells filled, seat): the stuck seats passed over between two placements."""
+    """All skipped turns as (cells filled, seat): the stuck seats passed over between two placements (decision 3)."""
     players = int(s.players)
     acted = [int(seat) for seat in s.placer[: s.placed]]
     on_turn = acted[1:] + ([] if is_over(s) else [int(s.seat)])
@@ -279,7 +284,10 @@ def skipped(s) -> list[tuple[int, int]]:
 
 
 def strip(score: int) -> tuple[str, int, int]:
-    """Where a score is shown: the strip (`blue`, `red` or `off`), markers of 20 on it, and the stone's space."""
+    """Where a score is shown: the strip (`blue`, `red` or `off`), markers of 20 on it, and the stone's space.
+
+    (Rules, decision 10.)
+    """
     if score == 0:
         return "off", 0, 0
     markers = (abs(score) - 1) // 20
@@ -305,7 +313,10 @@ def _score_placement(s, cell):
 
 @inlined
 def _pass_turn(s):
-    """Clockwise to the next seat that has a piece to play; the stuck are skipped. After the end nothing moves."""
+    """The turn goes clockwise to the next seat that has a piece to play (rules, decision 3: stuck players are skipped).
+
+    After the end it stays with the seat that placed last.
+    """
     if is_over(s):
         return
     seat = s.seat

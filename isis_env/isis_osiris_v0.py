@@ -8,7 +8,7 @@ The version is raised whenever behaviour changes; the causes stand in docs/envir
 """
 
 from isis_env.envs.aec import IsisOsirisEnv as raw_env
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 def env(

@@ -5,6 +5,7 @@ it, and then its whole return; the row goes on at once with its next episode. In
 seat (i + e) mod n. Built-in opponents move inside the kernel that steps; others are asked for many games at once.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,15 +15,17 @@ import numpy as np
 from isis_env import deal, game
 from isis_env.agent import Agent, ask_each
 from isis_env.baselines import ASKED, builtin_kind, choose
-from isis_env.batch import Batch, check_arrays
+from isis_env.batch import Batch
+from isis_env.batch_arguments import check_arrays
 from isis_env.batch_kernels import look_at, play_row
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.game import IllegalActionError
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.threads import run_shared, shared_kernel
-from isis_env.observation import Recall, check_recall, observations
+from isis_env.observation import observe_all
 from isis_env.policy import make_agent
 from isis_env.reward import MARGIN, REWARDS, pay
+from isis_env.secrecy import Recall, check_recall
 
 _OPPONENT_STREAM = 0x0990  # sets the choice of opponents apart from the deals of the same seeds
 
@@ -95,9 +98,10 @@ class LearnerBatch:
     ) -> None:
         self.batch = Batch(config, num_games, recall=recall, reward=reward, illegal=illegal, threads=threads)
         n = self.num_games = self.batch.num_games
-        self._recall = recall
+        self._recall = check_recall(recall)
         self._reward = REWARDS[reward]
-        if not isinstance(margin_weight, int | float) or not math.isfinite(margin_weight):
+        number = isinstance(margin_weight, int | float) and not isinstance(margin_weight, bool)
+        if not number or not math.isfinite(margin_weight):
             raise ValueError(f"margin_weight={margin_weight!r}: must be a finite number")
         self._margin_weight = float(margin_weight)
         self._learner = np.zeros(n, np.int64)  # the learner's seat
@@ -122,6 +126,8 @@ class LearnerBatch:
                 raise ValueError(f"opponents: {agent!r} plays on board {board!r}, not on {self.batch.board!r}")
         try:
             weights = np.ones(len(agents)) if shares is None else np.array(shares, float)
+            if shares is not None and any(isinstance(share, bool | np.bool_) for share in shares):
+                raise TypeError
         except (TypeError, ValueError):
             weights = np.empty(0)
         with np.errstate(over="ignore"):
@@ -204,6 +210,8 @@ class LearnerBatch:
         """Take `actions` in `rows`, which are all (nothing for None), then whatever the opponents choose."""
         self._unfinished = True
         batch, n = self.batch, self.num_games
+        players = (self._learner, self._opponent, self._length)
+        last_players = (self._last_learner, self._last_opponent, self._last_length)
         observations = np.empty((n, batch.observation_size), np.float32)
         masks = np.empty((n, batch.num_actions), np.int8)
         done = np.zeros(n, np.bool_)
@@ -215,28 +223,22 @@ class LearnerBatch:
                 batch.threads,
                 rows,
                 rows if actions is None else actions,
-                actions is not None,
-                batch.lose,
-                *batch.arrays,
-                self._learner,
-                self._opponent,
-                self._length,
-                self._last_learner,
-                self._last_opponent,
-                self._last_length,
-                self._kinds,
-                self._cumulative,
-                check_recall(self._recall),
-                observations,
-                masks,
-                done,
-                waiting,
+                (actions is not None, batch.lose, self._recall),
+                batch.arrays,
+                players,
+                last_players,
+                (self._kinds, self._cumulative),
+                (observations, masks, done, waiting),
             )
             rows = rows[waiting]
             if len(rows):
                 actions = self._ask_opponents(rows)
         self._unfinished = False
         return self._step(observations, masks, done)
+
+    def __copy__(self) -> "LearnerBatch":
+        """A deep copy: two of them on the same arrays would corrupt each other."""
+        return copy.deepcopy(self)
 
     def _require_finished(self) -> None:
         if self._unfinished:
@@ -246,7 +248,7 @@ class LearnerBatch:
         chooser = self._opponent[rows, self.batch.states["seat"][rows]]
         actions = ask_each(self.opponents, chooser, self.batch, rows)
         try:
-            self.batch._check_legal(rows, actions)
+            self.batch.check_legal(rows, actions)
         except IllegalActionError as error:
             raise IllegalActionError(f"an opponent's choice: {error}") from None
         return actions
@@ -271,7 +273,8 @@ class LearnerBatch:
         )
         rewards = np.zeros(self.num_games, np.float32)
         rewards[rows] = results
-        views = observations(final, learner, self._recall) if len(rows) else np.empty((0, seen.shape[1]), np.float32)
+        views = np.empty((len(rows), seen.shape[1]), np.float32)
+        observe_all(final, learner, self._recall, views)
         ended = Ended(rows, views, results, win_shares, self._last_length[rows], opponents)
         return Step(seen, masks, rewards, done, ended)
 
@@ -297,34 +300,19 @@ def _seat_rows(learner, opponent, length, states, seeds, episodes, cumulative):
 
 
 @shared_kernel
-def _advance_rows(
-    first,
-    last,
-    rows,
-    actions,
-    acting,
-    lose,
-    states,
-    decks,
-    seeds,
-    episodes,
-    final_states,
-    forfeited,
-    learner,
-    opponent,
-    length,
-    last_learner,
-    last_opponent,
-    last_length,
-    kinds,
-    cumulative,
-    recall,
-    observations,
-    masks,
-    done,
-    waiting,
-):
-    """Take an action in each of `rows`, if `acting`, and go on until the learner is on turn or one must be asked."""
+def _advance_rows(first, last, rows, actions, rules, arrays, players, last_players, opponents, out):
+    """Take an action in each of `rows`, if `acting`, and go on until the learner is on turn or one must be asked.
+
+    `arrays` are those of `Batch.arrays`; `players` and `last_players` the learner's seats, the opponents and the
+    learner's decisions in the present games and in those that ended last; `opponents` their kinds and their cumulative
+    shares. `out`: observations, masks, whether the game has ended, whether an opponent must be asked.
+    """
+    acting, lose, recall = rules
+    states, _, seeds, episodes, _, _ = arrays
+    learner, opponent, length = players
+    last_learner, last_opponent, last_length = last_players
+    kinds, cumulative = opponents
+    observations, masks, done, waiting = out
     for index in range(first, last):
         row = rows[index]
         s = states[row]
@@ -335,7 +323,7 @@ def _advance_rows(
         while True:
             if chosen:
                 length[row] += s.seat == learner[row]
-                if play_row(row, action, lose, states, decks, seeds, episodes, final_states, forfeited):
+                if play_row(row, action, lose, arrays):
                     done[row] = True
                     last_learner[row] = learner[row]
                     last_opponent[row] = opponent[row]

@@ -14,13 +14,17 @@ import re
 import numpy as np
 
 from isis_env import game
-from isis_env.config import BOARDS, MAX_FACE, GameConfig
+from isis_env.config import BOARDS, MAX_FACE, GameConfig, shown
 from isis_env.game import NOTHING, TILE
 
 VERSION = 1
 
-_HEADER = re.compile(r"\[isis-osiris (\d+)\](.*)", re.DOTALL)
-_MOVE = re.compile(r"(\?|[a-z]\d+)([+-]\d)?")
+MAX_LENGTH = 2000  # characters of a text; the longest game takes some 300
+
+# Digits are 0 to 9: `\d` would also take those of other scripts.
+_HEADER = re.compile(r"\[isis-osiris ([0-9]{1,9})\](.*)", re.DOTALL)
+_MOVE = re.compile(r"(\?|[a-z][0-9]{1,2})([+-][0-9])?")
+_NUMBER = re.compile("[0-9]")
 _VARIANTS = {"personal": False, "common": True}
 _KEYS = ("board", "players", "variant", "start", "result")
 
@@ -41,18 +45,18 @@ def parse_cell(text: str, side: int = 6) -> int:
     Raises:
         NotationError: `text` is no cell of the board.
     """
-    if re.fullmatch(r"[a-z][1-9]", text):
+    if isinstance(text, str) and re.fullmatch(r"[a-z][1-9]", text):
         column, row = ord(text[0]) - ord("a"), int(text[1]) - 1
         if column < side and row < side:
             return row * side + column
-    raise NotationError(f"cell {text!r}: must be a1 to {cell_name(side * side - 1, side)}")
+    raise NotationError(f"cell {shown(text)}: must be a1 to {cell_name(side * side - 1, side)}")
 
 
 def moves(s: np.record) -> list[str]:
     """The placements of a state in order and, where a tile is held, that tile.
 
     Raises:
-        NotationError: the state has no history (it is one that `observation.conceal` has passed).
+        NotationError: the state has no history (it is one that `secrecy.conceal` has passed).
     """
     side = int(s.side)
     if game.is_concealed(s):
@@ -84,12 +88,16 @@ def loads(text: str) -> np.ndarray:
     """Play a game or position given as text, and return it as an array of one `STATE`.
 
     Raises:
-        NotationError: the header or a move is malformed, a move is not legal where it stands, or the result given is
-            not the one reached.
+        NotationError: `text` is not text, or too long for a game; the header or a move is malformed, a move is not
+            legal where it stands, or the result given is not the one reached.
     """
+    if not isinstance(text, str):
+        raise NotationError(f"{shown(text)}: must be text that begins with '[isis-osiris {VERSION}]'")
+    if len(text) > MAX_LENGTH:
+        raise NotationError(f"text of {len(text)} characters: must be at most {MAX_LENGTH}, no game takes more")
     match = _HEADER.fullmatch(text.strip())
     if not match:
-        raise NotationError(f"header {text.strip()[:40]!r}: must begin with '[isis-osiris {VERSION}]'")
+        raise NotationError(f"header {shown(text.strip(), 42)}: must begin with '[isis-osiris {VERSION}]'")
     if int(match[1]) != VERSION:
         raise NotationError(f"version {match[1]}: must be {VERSION}")
     header, _, body = match[2].partition("\n")
@@ -97,9 +105,14 @@ def loads(text: str) -> np.ndarray:
     config = _config(settings)
     states = game.new_state(config, _start(settings, config))
     for number, move in enumerate(body.split(), start=1):
-        _apply(states[0], move, f"move {number} ({move!r})")
+        _apply(states[0], move, f"move {number} ({shown(move, 20)})")
     _check_result(states[0], settings.get("result"))
     return states
+
+
+def _cut(text: str) -> str:
+    """A value of the header for an error message."""
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _settings(header: str) -> dict[str, str]:
@@ -107,7 +120,7 @@ def _settings(header: str) -> dict[str, str]:
     for item in header.split():
         key, equals, value = item.partition("=")
         if not equals or key not in _KEYS or key in settings:
-            raise NotationError(f"header item {item!r}: must be each of {', '.join(_KEYS)} once, as key=value")
+            raise NotationError(f"header item {shown(item)}: must be each of {', '.join(_KEYS)} once, as key=value")
         settings[key] = value
     missing = [key for key in _KEYS[:-1] if key not in settings]
     if missing:
@@ -118,8 +131,8 @@ def _settings(header: str) -> dict[str, str]:
 def _config(settings: dict[str, str]) -> GameConfig:
     variant = settings["variant"]
     if variant not in _VARIANTS:
-        raise NotationError(f"variant={variant}: must be personal or common")
-    players = int(settings["players"]) if settings["players"].isdecimal() else settings["players"]
+        raise NotationError(f"variant={_cut(variant)}: must be personal or common")
+    players = int(settings["players"]) if _NUMBER.fullmatch(settings["players"]) else settings["players"]
     try:
         return GameConfig(settings["board"], players, _VARIANTS[variant])  # type: ignore[arg-type]
     except ValueError as error:
@@ -128,8 +141,8 @@ def _config(settings: dict[str, str]) -> GameConfig:
 
 def _start(settings: dict[str, str], config: GameConfig) -> int:
     start = settings["start"]
-    if not start.isdecimal() or int(start) >= config.players:
-        raise NotationError(f"start={start}: must be a seat from 0 to {config.players - 1}")
+    if not _NUMBER.fullmatch(start) or int(start) >= config.players:
+        raise NotationError(f"start={_cut(start)}: must be a seat from 0 to {config.players - 1}")
     return int(start)
 
 
@@ -170,6 +183,6 @@ def _check_result(s: np.record, result: str | None) -> None:
         return
     reached = ",".join(map(str, game.scores(s)))
     if not game.is_over(s):
-        raise NotationError(f"result={result}: the board is not full, so there is no result yet")
+        raise NotationError(f"result={_cut(result)}: the board is not full, so there is no result yet")
     if result != reached:
-        raise NotationError(f"result={result}: the moves give {reached}")
+        raise NotationError(f"result={_cut(result)}: the moves give {reached}")

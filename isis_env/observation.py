@@ -1,31 +1,21 @@
-"""The secrecy policy on one page: what a seat may know, as a vector and as a state.
+"""What a seat may know of a game, as a vector: the layout of the vector and the kernels that write it.
 
-Public at any time: the board, whose stone is where, which cells hold tiles, stones and tiles left of everybody, the
-size of the box, the tile just drawn. Never known before the end: undrawn tiles and the box. In between lies the face
-of a tile that was shown and turned down. Recall says how long a seat keeps it: with recall k a seat sees
-the faces placed since its own k-th last completed turn, that turn's included; under `"full"` it sees all of them.
-Memory aids (counts of unrevealed faces, running scores) are zero unless recall is full. Who placed a tile, and when,
-is never observed.
-
-Seats are relative to the observer: 0 is the observer, 1 the next clockwise. One layout serves 2 to 4 players and both
-variants of a board; seats that are absent stay zero.
+What may be known is decided in `isis_env.secrecy`. Seats are relative to the observer: 0 is the observer, 1 the next
+clockwise. One layout serves 2 to 4 players and both variants of a board; seats that are absent stay zero.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import numpy as np
 
 from isis_env import game
-from isis_env.config import BOARDS, COPIES, MAX_FACE, MAX_PLAYERS, check_choice
+from isis_env.config import BOARDS, MAX_FACE, MAX_PLAYERS, check_choice
 from isis_env.game import NOTHING, TILE, UNKNOWN
 from isis_env.kernels.jit import inlined, kernel
 from isis_env.kernels.vectors import mark, scale
-
-Recall = int | Literal["full"]
-
-FULL = 0  # how kernels are told recall="full"
+from isis_env.secrecy import FULL, Recall, check_recall, check_seats, first_visible, has_memory_aids
 
 # What each part of the vector is divided by: the largest value it can take on any board.
 FACE_SCALE = 4
@@ -56,21 +46,56 @@ class Part:
     memory: bool = False
 
 
-# Offsets of the parts that follow the cell planes, counted from the end of the planes.
-_STONES_LEFT = 0
-_TILES_LEFT = _STONES_LEFT + MAX_PLAYERS
-_RESERVE = _TILES_LEFT + MAX_PLAYERS
-_BOX = _RESERVE + 1
-_VARIANT = _BOX + 1
-_PLAYERS = _VARIANT + 1
-_ON_TURN = _PLAYERS + 3
-_HELD = _ON_TURN + MAX_PLAYERS
-_PROGRESS = _HELD + 2 * MAX_FACE
-_UNREVEALED = _PROGRESS + 1
-_SCORES = _UNREVEALED + 2 * MAX_FACE
-_GLOBALS = _SCORES + MAX_PLAYERS
+_FACES = "face -4, -3, -2, -1, 1, 2, 3, 4"
 
-CELL_PLANES = MAX_PLAYERS + 2  # a plane of stones per relative seat, face-down tiles, faces
+# The one table of the vector: (name, shape, scale, meaning, memory) of every part, in order. `layout` and the offsets
+# that kernels use are derived from it. First come the cell planes, whose shape is followed by (side, side), then what
+# does not depend on the board's size; the scale 0 stands for the number of cells.
+_CELL_PARTS: tuple[tuple[str, tuple[int, ...], int, str], ...] = (
+    ("stones", (MAX_PLAYERS,), 1, "1 where the stone of relative seat 0..3 lies"),
+    ("tiles", (), 1, "1 where a tile lies"),
+    ("faces", (), FACE_SCALE, "face of the tile on the cell, where the observer sees it"),
+)
+_GAME_PARTS: tuple[tuple[str, int, int, str, bool], ...] = (
+    ("stones_left", MAX_PLAYERS, STONES_SCALE, "stones left of relative seat 0..3", False),
+    ("tiles_left", MAX_PLAYERS, TILES_SCALE, "tiles left in the own reserve of relative seat 0..3", False),
+    ("reserve", 1, RESERVE_SCALE, "tiles left in the common reserve", False),
+    ("box", 1, BOX_SCALE, "tiles in the box", False),
+    ("common_reserve", 1, 1, "1 in the common-reserve variant", False),
+    ("players", 3, 1, "one-hot: 2, 3, 4 players", False),
+    ("on_turn", MAX_PLAYERS, 1, "one-hot: relative seat on turn; zero once the board is full", False),
+    ("held", 2 * MAX_FACE, 1, f"one-hot: the drawn tile that must be placed now, {_FACES}", False),
+    ("progress", 1, 0, "cells filled", False),
+    ("unrevealed", 2 * MAX_FACE, COPIES_SCALE, f"never revealed tiles of {_FACES}", True),
+    ("scores", MAX_PLAYERS, SCORE_SCALE, "running score of relative seat 0..3", True),
+)
+
+
+def _offsets(sizes: dict[str, int]) -> tuple[dict[str, int], int]:
+    """Where each part begins if they follow one another, and their size together."""
+    offsets, end = {}, 0
+    for name, size in sizes.items():
+        offsets[name] = end
+        end += size
+    return offsets, end
+
+
+# Where the cell parts begin, in planes, and how many planes there are; where the other parts begin, counted from the
+# end of the planes, and how many entries there are. Kernels need them as constants of the module.
+_plane_of, CELL_PLANES = _offsets({name: math.prod(shape) for name, shape, *_ in _CELL_PARTS})
+_offset_of, _GLOBALS = _offsets({name: size for name, size, *_ in _GAME_PARTS})
+_FACES_PLANE = _plane_of["faces"]
+_STONES_LEFT = _offset_of["stones_left"]
+_TILES_LEFT = _offset_of["tiles_left"]
+_RESERVE = _offset_of["reserve"]
+_BOX = _offset_of["box"]
+_VARIANT = _offset_of["common_reserve"]
+_PLAYERS = _offset_of["players"]
+_ON_TURN = _offset_of["on_turn"]
+_HELD = _offset_of["held"]
+_PROGRESS = _offset_of["progress"]
+_UNREVEALED = _offset_of["unrevealed"]
+_SCORES = _offset_of["scores"]
 
 _NOBODY = -2  # in place of a seat: no piece on the board is of it
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
@@ -82,27 +107,13 @@ def layout(board: str = "standard") -> dict[str, Part]:
     side = _side(board)
     cells = side * side
     parts: dict[str, Part] = {}
-
-    def add(name: str, shape: tuple[int, ...], scale: int, meaning: str, memory: bool = False) -> None:
-        begin = next(reversed(parts.values())).slice.stop if parts else 0
-        size = int(np.prod(shape, dtype=int))
-        parts[name] = Part(slice(begin, begin + size), shape, scale, meaning, memory)
-
-    faces = "face -4, -3, -2, -1, 1, 2, 3, 4"
-    add("stones", (MAX_PLAYERS, side, side), 1, "1 where the stone of relative seat 0..3 lies")
-    add("tiles", (side, side), 1, "1 where a tile lies")
-    add("faces", (side, side), FACE_SCALE, "face of the tile on the cell, where the observer sees it")
-    add("stones_left", (MAX_PLAYERS,), STONES_SCALE, "stones left of relative seat 0..3")
-    add("tiles_left", (MAX_PLAYERS,), TILES_SCALE, "tiles left in the own reserve of relative seat 0..3")
-    add("reserve", (1,), RESERVE_SCALE, "tiles left in the common reserve")
-    add("box", (1,), BOX_SCALE, "tiles in the box")
-    add("common_reserve", (1,), 1, "1 in the common-reserve variant")
-    add("players", (3,), 1, "one-hot: 2, 3, 4 players")
-    add("on_turn", (MAX_PLAYERS,), 1, "one-hot: relative seat on turn; zero once the board is full")
-    add("held", (2 * MAX_FACE,), 1, f"one-hot: the drawn tile that must be placed now, {faces}")
-    add("progress", (1,), cells, "cells filled")
-    add("unrevealed", (2 * MAX_FACE,), COPIES_SCALE, f"never revealed tiles of {faces}", memory=True)
-    add("scores", (MAX_PLAYERS,), SCORE_SCALE, "running score of relative seat 0..3", memory=True)
+    for name, shape, divisor, meaning in _CELL_PARTS:
+        begin = _plane_of[name] * cells
+        place = slice(begin, begin + math.prod(shape) * cells)
+        parts[name] = Part(place, (*shape, side, side), divisor, meaning)
+    for name, size, divisor, meaning, memory in _GAME_PARTS:
+        begin = CELL_PLANES * cells + _offset_of[name]
+        parts[name] = Part(slice(begin, begin + size), (size,), divisor or cells, meaning, memory)
     return parts
 
 
@@ -143,61 +154,24 @@ def planes(observation: np.ndarray, board: str = "standard") -> np.ndarray:
     return observation[..., : CELL_PLANES * side * side].reshape(*observation.shape[:-1], CELL_PLANES, side, side)
 
 
-def check_recall(recall: object, name: str = "recall") -> int:
-    """`recall` as kernels take it (`FULL` for `"full"`), or a ValueError that names it."""
-    if isinstance(recall, str) and recall == "full":
-        return FULL
-    if isinstance(recall, int | np.integer) and not isinstance(recall, bool) and recall >= 1:
-        return min(int(recall), 127)  # no game has more turns, so larger numbers are the same window
-    raise ValueError(f'{name}={recall!r}: must be an integer >= 1 or "full"')
-
-
 @inlined
 def observe(s, seat, recall, out):
     """Write what `seat` may know of `s` under `recall` to `out` (float32[L]).
 
-    A state that `conceal` has passed shows the faces that are left in it, and no memory aids.
+    A state that `secrecy.conceal` has passed shows the faces that are left in it, and no memory aids.
     """
     cells = game.cells_of(s)
-    concealed = game.is_concealed(s)
     seats = _owner(s, 0, seat), _owner(s, 1, seat), _owner(s, 2, seat), _owner(s, 3, seat)
     mark(s.board, (*seats, TILE), cells, out)
-    faces = out[(MAX_PLAYERS + 1) * cells :]
-    if recall == FULL or concealed:
+    faces = out[_FACES_PLANE * cells :]
+    if recall == FULL or game.is_concealed(s):
         scale(s.face, np.float32(1 / FACE_SCALE), UNKNOWN, cells, faces)
     else:
         faces[:cells] = _ZERO
-        for turn in range(_first_visible(s, seat, recall), s.placed):
+        for turn in range(first_visible(s, seat, recall), s.placed):
             cell = s.order[turn]
             faces[cell] = s.face[cell] * (1 / FACE_SCALE)
-    _show_globals(s, seat, recall == FULL and not concealed, out[CELL_PLANES * cells :])
-
-
-@kernel
-def conceal(s, seat, recall):
-    """Turn the state `s` into what `seat` may know of it under `recall`; nothing changes under full recall.
-
-    Faces it does not see, the scores and the history become `UNKNOWN`, and `unrevealed` counts every tile that it
-    neither sees nor sees held, so that `game.outcomes` are the odds as far as it can tell. A state once concealed stays
-    as it is.
-    """
-    if recall == FULL or game.is_concealed(s):
-        return
-    visible = np.zeros(len(s.face), np.bool_)
-    for turn in range(_first_visible(s, seat, recall), s.placed):
-        visible[s.order[turn]] = True
-    s.unrevealed[:] = COPIES[s.side]
-    if s.held != NOTHING:
-        s.unrevealed[s.held + MAX_FACE] -= 1
-    for cell in range(game.cells_of(s)):
-        if s.board[cell] == TILE:
-            if visible[cell]:
-                s.unrevealed[s.face[cell] + MAX_FACE] -= 1
-            else:
-                s.face[cell] = UNKNOWN
-    s.score[: s.players] = UNKNOWN
-    s.order[: s.placed] = UNKNOWN
-    s.placer[: s.placed] = UNKNOWN
+    _show_globals(s, seat, has_memory_aids(s, recall), out[CELL_PLANES * cells :])
 
 
 @kernel
@@ -221,31 +195,13 @@ def observe_all(states, seats, recall, out):
         observe(states[row], seats[row], recall, out[row])
 
 
-@kernel
-def conceal_all(states, seats, recall):
-    """`conceal` for every row of `states`, in place."""
-    for row in range(len(states)):
-        conceal(states[row], seats[row], recall)
-
-
-def known_states(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
-    """A copy of `states` (`STATE[n]`) as far as `seats` (int[n]) know them under `recall`.
-
-    Raises:
-        ValueError: there is not one seat of the game per state.
-    """
-    known = states.copy()
-    conceal_all(known, _check_seats(states, seats), check_recall(recall))
-    return known
-
-
 def observations(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
     """What `seats` (int[n]) see of `states` (`STATE[n]`, all on one board) under `recall`, as float32[n, L].
 
     Raises:
         ValueError: there is not one seat of the game per state, or the states are on different boards.
     """
-    seats = _check_seats(states, seats)
+    seats = check_seats(states, seats)
     sides = np.unique(states["side"])
     if len(sides) > 1:
         raise ValueError(f"states on boards of sides {sides.tolist()}: must all be on one board")
@@ -253,29 +209,6 @@ def observations(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.nd
     out = np.empty((len(states), size), np.float32)
     observe_all(states, seats, check_recall(recall), out)
     return out
-
-
-def _check_seats(states: np.ndarray, seats: np.ndarray) -> np.ndarray:
-    """`seats` as int64[n], for kernels check nothing."""
-    seats = np.asarray(seats)
-    if states.ndim != 1 or seats.shape != states.shape or (seats.size and seats.dtype.kind not in "iu"):
-        raise ValueError(f"seats of shape {seats.shape} and type {seats.dtype}: must be one per state, {states.shape}")
-    seats = seats.astype(np.int64)
-    if ((seats < 0) | (seats >= states["players"])).any():
-        raise ValueError(f"seats={seats.tolist()}: must be seats of their games, from 0 to players - 1")
-    return seats
-
-
-@kernel
-def _first_visible(s, seat, recall):
-    """The first placement whose face `seat` still sees: its own `recall`-th last turn, or 0 if it had fewer."""
-    turns = 0
-    for turn in range(s.placed - 1, -1, -1):
-        if s.placer[turn] == seat:
-            turns += 1
-            if turns == recall:
-                return turn
-    return 0
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""What a finished game pays each seat."""
+"""What a finished game pays each seat (rules, decisions 8, 9 and 15)."""
 
 import numpy as np
 
@@ -18,8 +18,9 @@ MARGIN_BOUND = 139
 def returns(s, kind, out):
     """Write the returns of the finished game `s` to `out` (float64[4]; absent seats 0).
 
-    `WIN`: with k < n winners each gets 1/k and each other -1/(n-k); all tied, 0.
-    `MARGIN`: own score minus the mean of the others'.
+    `WIN`: with k < n winners each gets 1/k and each other -1/(n-k); if all tie, everybody gets 0.
+    `MARGIN`: own score minus the mean of the others' scores.
+    (Rules, decision 9.)
     """
     out[:] = 0.0
     players = s.players
@@ -55,7 +56,7 @@ def pay(s, forfeited, kind, out):
 
 @kernel
 def forfeit(s, kind, out):
-    """Write the returns of a game that the seat on turn ended by an illegal action to `out`: all others win."""
+    """Write the returns of a game that the seat on turn ended by an illegal action to `out` (rules, decision 15)."""
     stake = MARGIN_BOUND if kind == MARGIN else 1
     out[:] = 0.0
     for seat in range(s.players):

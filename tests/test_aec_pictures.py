@@ -8,8 +8,8 @@ from aec_play import every_form, mid_draw, walk
 
 from isis_env import isis_osiris_v0
 from isis_env.config import GameConfig
-from isis_env.observation import known_states
 from isis_env.render import render_text
+from isis_env.secrecy import known_states
 
 
 @every_form

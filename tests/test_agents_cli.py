@@ -51,18 +51,19 @@ def test_a_choice_is_explained(ask, spec):
 
 def test_actions_are_listed_from_the_most_probable_up_to_the_number_asked_for(ask):
     _, out, _ = ask("random", START)
-    assert out[1] == "value +nan"
+    assert out[1] == "value -"
     assert out[2].split()[:2] == ["draw", "50.0%"]
-    assert len(out) == 2 + 8
-    assert all(line.split()[1] == "1.4%" for line in out[3:])
-    assert len(ask("random", START, "--top", "2")[1]) == 2 + 2
+    assert out[-1] == "(-: the agent has no estimate of the return)"
+    assert len(out) == 2 + 8 + 1
+    assert all(line.split()[1:] == ["1.4%", "-"] for line in out[3:-1])
+    assert len(ask("random", START, "--top", "2")[1]) == 2 + 2 + 1
     seeded = [ask("random", START, "--seed", str(seed))[1] for seed in (1, 1, *range(2, 20))]
     assert seeded[0] == seeded[1]
     assert len({lines[0] for lines in seeded}) > 5, "draw and a number of cells"
 
 
 def test_a_held_tile_and_standard_input(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(TWO_CELLS + " ?+2"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{TWO_CELLS} ?+2".encode())))
     assert main(["exact:reward=margin", "--position", "-"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "seat 1 plays c2"
 
@@ -77,6 +78,31 @@ def test_an_agent_that_cannot_tell_only_names_its_choice(ask, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"\x80\xff\x00junk", "byte 0 is no text"),
+        (b"a1 " * 10**5, "at most 100000 bytes"),
+        (b"\0" * 50, "position.txt: "),
+        (b"", "position.txt: "),
+        (None, "position.txt: cannot be read"),
+    ],
+    ids=["binary", "huge", "zeros", "empty", "folder"],
+)
+def test_a_file_that_holds_no_position_is_named_in_one_line(content, named, tmp_path, capsys):
+    file = tmp_path / "position.txt"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    assert main(["greedy", "--position", str(file)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert named in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize(
     ("spec", "text", "options", "named"),
     [
         ("nobody", START, [], "nobody"),
@@ -86,6 +112,8 @@ def test_an_agent_that_cannot_tell_only_names_its_choice(ask, tmp_path, monkeypa
         ("greedy", START + "\na1 a1", [], "a1"),
         ("greedy", FULL, [], "over"),
         ("greedy", START, ["--seed", "-1"], "seed=-1"),
+        ("greedy", START, ["--top", "-1"], "--top -1"),
+        ("greedy", START, ["--top", "many"], "'many'"),
         ("exact:free=36,max_nodes=500", START, [], "500"),
         ("greedy", START, ["--position", "no-such-file.txt"], "no-such-file.txt"),
     ],

@@ -1,6 +1,7 @@
 """The evaluation: blocks of all seat rotations, every number counted again by hand, the command line."""
 
 import json
+import math
 import subprocess
 import sys
 import zlib
@@ -19,7 +20,7 @@ from scipy import stats
 
 from isis_env import GameConfig, deal, game, isis_osiris_v0
 from isis_env.policy import make_agent
-from train.evaluate import evaluate, main
+from train.evaluate import evaluate, main, t_interval
 
 FORMS = [  # number of agents, settings, blocks
     (2, GameConfig(), 6),
@@ -136,8 +137,14 @@ def assert_counted_right(result, index, games, n):
     blocks = [
         mean(r for r, g in zip(per_game, games, strict=True) if g.block == block) for block in range(len(games) // n)
     ]
-    half = stats.t.ppf(0.975, len(blocks) - 1) * stats.sem(blocks)
-    assert result.interval == pytest.approx((mean(blocks) - half, mean(blocks) + half))
+    assert result.interval == pytest.approx(logit_interval(blocks))
+
+
+def logit_interval(values):
+    """t interval of the mean on the logit scale, by the delta method, of values that differ."""
+    m = mean(values)
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) / (m * (1 - m))
+    return tuple(1 / (1 + (1 - m) / m * math.exp(side * half)) for side in (1, -1))
 
 
 def margins(index, games):
@@ -238,6 +245,43 @@ def test_identical_agents_share_every_block(name, players):
         assert agent.margin == pytest.approx(0, abs=1e-12)
     if players == 2:
         assert [agent.score_rate for agent in result.agents] == [0.5, 0.5]
+
+
+# Intervals
+
+
+@pytest.mark.parametrize(
+    ("values", "interval"),
+    [
+        ([0.4], (0, 1)),
+        ([1.0] * 10, (0.025 ** (1 / 10), 1)),  # Clopper-Pearson: 0.6915 to 1
+        ([0.0] * 10, (0, 1 - 0.025 ** (1 / 10))),
+        ([0.25] * 7, (0.25, 0.25)),
+        ([0.1 + 0.2, 0.3] * 5, (0.3, 0.3)),  # equal but for rounding
+        ([0.0, 1.0], (0, 1)),  # two values tell nearly nothing: t = 12.7
+        # Mean 0.75 and standard error 0.25 of four values, t = 3.182: logit 1.0986 -+ 3.182 * 0.25 / 0.1875
+        ([1.0, 1.0, 1.0, 0.0], (0.0413, 0.9952)),
+    ],
+)
+def test_intervals_of_known_cases(values, interval):
+    assert t_interval(values) == pytest.approx(interval, abs=1e-4)
+
+
+def test_an_interval_of_another_scale():
+    assert t_interval([2.0, 4.0, 6.0], 10.0) == pytest.approx([10 * end for end in t_interval([0.2, 0.4, 0.6])])
+    assert t_interval([3.0], 10.0) == (0, 10)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.2, 0.5, 0.9, 0.98])
+def test_intervals_hold_the_true_rate_and_stay_inside(rate):
+    """Blocks of two games each; 95 % of the intervals are to hold the rate."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(400):
+        low, high = t_interval(rng.binomial(2, rate, size=150) / 2)
+        assert 0 <= low < high <= 1
+        held += low <= rate <= high
+    assert 0.92 <= held / 400 <= 0.99
 
 
 # Blocks
@@ -391,12 +435,24 @@ def test_a_file_that_cannot_be_written_is_an_error(place, tmp_path, capsys):
     assert str(tmp_path / place) in printed.err or str(tmp_path / "file") in printed.err
 
 
-@pytest.mark.parametrize("argv", [[], ["greedy", "random", "--games", "many"], ["greedy", "random", "--board", "hex"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["greedy", "random", "--games", "many"],
+        ["greedy", "random", "--games", "1.5"],
+        ["greedy", "random", "--games", "9" * 5000],
+        ["greedy", "random", "--seed", "٣"],
+        ["greedy", "random", "--board", "hex"],
+        ["greedy", "random", "--no-such-option"],
+    ],
+    ids=lambda argv: " ".join(argv)[-20:],
+)
 def test_arguments_of_the_wrong_form(argv, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(argv)
-    assert caught.value.code == 2
-    assert "error:" in capsys.readouterr().err.splitlines()[-1]
+    assert main(argv) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert len(line) < 300
 
 
 def test_as_a_program(tmp_path):

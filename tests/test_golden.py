@@ -11,7 +11,8 @@ from isis_env.baselines import greedy_mask
 from isis_env.batch import Batch
 from isis_env.game import TILE, UNKNOWN, skipped, winners
 from isis_env.notation import cell_name
-from isis_env.observation import known_states, layout, observations
+from isis_env.observation import layout, observations
+from isis_env.secrecy import known_states
 
 GAMES = [record for name in ("games", "recall", "greedy") for record in golden(name)]
 

@@ -16,7 +16,7 @@ from isis_env.envs.sb3 import IsisOsirisVecEnv
 from isis_env.policy import make_agent
 from train.config import GameSettings, PPOSettings, TrainConfig
 from train.ppo.policy import policy_network
-from train.ppo.trainer import make_learner
+from train.ppo.setup import make_learner
 
 GAMMA, LAMBDA = 0.9, 0.8
 
@@ -53,7 +53,7 @@ def rollout(form, value, lam, steps=90):
     """The buffer after some games of a learner that never draws while it has stones, and how the games ended."""
     config = TrainConfig(
         game=GameSettings(form.board, form.players, form.common_reserve),
-        ppo=PPOSettings(games=12, steps_per_update=steps, minibatch=64, gamma=GAMMA, gae_lambda=lam),
+        ppo=PPOSettings(n_envs=12, n_steps=steps, batch_size=64, gamma=GAMMA, gae_lambda=lam),
     )
     torch.manual_seed(0)
     env = IsisOsirisVecEnv(form, 12, opponents=[Drawer(), make_agent("random")], shares=[0.7, 0.3], seed=3)

@@ -5,7 +5,7 @@ import random
 import pytest
 from conftest import ALL_FORMS, config_of, form_id, golden, random_game, replay
 
-from isis_env import notation, observation
+from isis_env import notation, secrecy
 from isis_env.notation import NotationError
 
 
@@ -83,4 +83,4 @@ def test_a_wrong_result_is_an_error_that_names_the_right_one():
 def test_a_concealed_state_has_no_moves_to_write():
     states = notation.loads(HEADER + "\na1 b1+2")
     with pytest.raises(NotationError, match="no history"):
-        notation.dumps(observation.known_states(states, [0], 1)[0])
+        notation.dumps(secrecy.known_states(states, [0], 1)[0])

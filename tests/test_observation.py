@@ -8,16 +8,8 @@ from conftest import ALL_FORMS, form_id, random_game, replay
 
 from isis_env.config import BOARDS, GameConfig
 from isis_env.game import TILE, UNKNOWN, new_state
-from isis_env.observation import (
-    check_recall,
-    known_states,
-    layout,
-    observation_size,
-    observations,
-    planes,
-    state_layout,
-    state_size,
-)
+from isis_env.observation import layout, observation_size, observations, planes, state_layout, state_size
+from isis_env.secrecy import check_recall, known_states
 
 FACES = (-4, -3, -2, -1, 1, 2, 3, 4)
 

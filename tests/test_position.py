@@ -22,7 +22,7 @@ from agents.search.position import (
 from isis_env import GameConfig, game
 from isis_env.config import MAX_CELLS
 from isis_env.game import STATE
-from isis_env.observation import known_states
+from isis_env.secrecy import known_states
 
 every_form = pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
 

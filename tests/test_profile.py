@@ -14,14 +14,14 @@ from sb3_contrib import MaskablePPO
 from agents.learned.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 from train import profile as module
-from train.config import read_config
+from train.config_file import read_config
 from train.profile import NETWORK, PARTS, REST, Clock, main, profile
 
 SMALL = """
 name: small
 threads: 1
 game: {board: mini3}
-ppo: {games: 16, steps_per_update: 8, minibatch: 64, epochs: 2}
+ppo: {n_envs: 16, n_steps: 8, batch_size: 64, n_epochs: 2}
 self_play: {latest: 0, snapshots: 1}
 """
 
@@ -96,7 +96,7 @@ def test_what_was_timed_is_as_it_was(small):
 
 def test_command_line_prints_and_writes_the_table(small, tmp_path, capsys):
     file = tmp_path / "folder" / "result.json"
-    assert main([str(small), "--updates", "2", "--out", str(file), "--ppo.epochs", "1", "--name", "other"]) == 0
+    assert main([str(small), "--updates", "2", "--out", str(file), "--ppo.n_epochs", "1", "--name", "other"]) == 0
     printed = capsys.readouterr().out
     result = json.loads(file.read_text(), parse_constant=pytest.fail)
     assert (result["config"], result["updates"]) == ("other", 2)
@@ -123,8 +123,8 @@ def test_the_run_itself_leaves_nothing_behind(small, tmp_path, monkeypatch):
     [
         (["--updates", "0"], "updates=0: must be from 1"),
         (["--device", "cuda"], "device='cuda': must be 'cpu'"),
-        (["--ppo.clipp", "1"], "command line: unknown key 'ppo.clipp'; did you mean 'ppo.clip'?"),
-        (["--ppo.epochs", "0"], "command line: ppo.epochs=0 must be at least 1"),
+        (["--ppo.clipp", "1"], "command line: unknown key 'ppo.clipp'; did you mean 'ppo.clip_range'?"),
+        (["--ppo.n_epochs", "0"], "command line: ppo.n_epochs=0 must be a whole number from 1"),
         (["--self_play.baselines", "{nobody: 1}"], "self_play.baselines: agent 'nobody'"),
         (["--out", "."], "--out .: must be a file"),
     ],

@@ -15,9 +15,8 @@ from filelock import FileLock
 from agents.learned.checkpoint import list_checkpoints, load_checkpoint
 from train.__main__ import main
 from train.config import TrainConfig
-from train.ppo.metrics import TIME_COLUMNS, read_metrics
-from train.ppo.trainer import LOCK_FILE
-from train.runs.folder import superfluous
+from train.runs.folder import LOCK_FILE, superfluous
+from train.runs.metrics import TIME_COLUMNS, read_metrics
 
 ROOT = Path(__file__).parent.parent
 KILLS = int(os.environ.get("ISIS_KILLS", "3"))  # more of them for a long check by hand
@@ -28,7 +27,7 @@ steps: 30000
 threads: 1
 checkpoint_every: 1000
 game: {board: mini3}
-ppo: {games: 64, steps_per_update: 8, minibatch: 256, final_entropy: 0.001}
+ppo: {n_envs: 64, n_steps: 8, batch_size: 256, final_ent_coef: 0.001}
 self_play: {snapshot_every: 1000, pool: 3, draw: pfsp, baselines: {greedy: 0.2}}
 evaluation: {games: 20, every: 2000, games_on_the_way: 10}
 """
@@ -77,7 +76,7 @@ def test_killed_at_random_moments_and_resumed_a_run_ends_the_same(left_alone, tm
         assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_asked_to_stop_a_run_saves_and_says_how_to_go_on(left_alone, tmp_path, how):
     (tmp_path / "run.yaml").write_text(CONFIG)
     folder = tmp_path / "run"
@@ -86,7 +85,7 @@ def test_asked_to_stop_a_run_saves_and_says_how_to_go_on(left_alone, tmp_path, h
         time.sleep(0.01)
     process.send_signal(how)
     output, _ = process.communicate()
-    assert process.returncode == 130, output
+    assert process.returncode == 128 + how, output
     assert f"go on with: python -m train --resume {folder}" in output
     rows = read_metrics(folder / "metrics.csv")
     assert load_checkpoint(folder).metadata["step"] == rows[-1]["step"], "nothing is lost"
@@ -123,6 +122,7 @@ def test_a_save_that_fails_leaves_the_previous_checkpoint_and_is_tried_again(lef
 def test_a_broken_checkpoint_is_an_error_of_one_line(left_alone, tmp_path, name, capsys):
     folder = tmp_path / "run"
     shutil.copytree(left_alone, folder)
+    (folder / "evaluation.json").unlink()  # or the run would be finished
     file = list_checkpoints(folder)[-1] / name
     whole = file.read_bytes()
     for broken in (whole[: len(whole) // 2], b"", whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]):
@@ -130,7 +130,7 @@ def test_a_broken_checkpoint_is_an_error_of_one_line(left_alone, tmp_path, name,
             continue  # a flipped bit in the metadata may still be JSON
         file.write_bytes(broken)
         capsys.readouterr()
-        assert main(["--resume", str(folder)]) == 1
+        assert main(["--resume", str(folder)]) == 2
         error = capsys.readouterr().err
         assert name in error
         assert error.count("\n") == 1
@@ -140,7 +140,9 @@ def test_resuming_what_is_no_run_is_an_error_of_one_line(tmp_path, capsys):
     assert main(["--resume", str(tmp_path)]) == 2
     assert main(["--resume"]) == 2
     assert main(["--resume", str(tmp_path), "--steps", "3"]) == 2
-    assert capsys.readouterr().err.count("\n") == 3
+    assert main(["--resume", str(tmp_path), "--steps", "0"]) == 2
+    assert main(["--resume", str(tmp_path), "--seed", "3"]) == 2
+    assert capsys.readouterr().err.count("\n") == 5
 
 
 def test_checkpoints_are_thinned_by_the_rule_of_the_config():
@@ -154,9 +156,10 @@ def test_a_run_is_not_resumed_under_another_config(left_alone, tmp_path, capsys)
     folder = tmp_path / "run"
     shutil.copytree(left_alone, folder)
     config = (folder / "config.yaml").read_text()
-    assert "minibatch: 256" in config
-    (folder / "config.yaml").write_text(config.replace("minibatch: 256", "minibatch: 128"))
-    assert main(["--resume", str(folder)]) == 1
+    assert "batch_size: 256" in config
+    (folder / "config.yaml").write_text(config.replace("batch_size: 256", "batch_size: 128"))
+    (folder / "evaluation.json").unlink()
+    assert main(["--resume", str(folder)]) == 2
     assert "ppo was" in capsys.readouterr().err
     (folder / "config.yaml").write_text(config.replace("games: 20", "games: 10"))
     assert main(["--resume", str(folder)]) == 0, "what is measured at the end may change"

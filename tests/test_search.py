@@ -24,8 +24,8 @@ from isis_env.baselines import greedy_mask
 from isis_env.batch import Batch
 from isis_env.config import GameConfig
 from isis_env.game import NOTHING, STATE, TILE
-from isis_env.observation import known_states
 from isis_env.policy import AgentSpecError, make_agent
+from isis_env.secrecy import known_states
 from isis_env.symmetry import SYMMETRIES, apply_to_state
 
 SPECS = [

@@ -10,7 +10,8 @@ from conftest import ALL_FORMS, BUILT_INS, random_game
 import agents  # noqa: F401  (registers the search agents)
 from isis_env import game, policy
 from isis_env.batch import Batch
-from isis_env.observation import known_states, layout
+from isis_env.observation import layout
+from isis_env.secrecy import known_states
 
 RECALLS = [1, 2, 5, "full"]
 SEARCHERS = [

@@ -13,7 +13,7 @@ CONFIG = """
 name: {name}
 steps: 600
 game: {{board: mini3}}
-ppo: {{games: 16, steps_per_update: 8, minibatch: 64}}
+ppo: {{n_envs: 16, n_steps: 8, batch_size: 64}}
 evaluation: {{games: 20, every: 0}}
 """
 

@@ -4,11 +4,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
-from isis_env.kernels.threads import run_shared, shared_kernel
+from isis_env.kernels.threads import MIN_ROWS, _pool, run_shared, shared_kernel
 
 
 @shared_kernel
@@ -27,7 +28,7 @@ def count(first, last, rows, slow, counts):
 def fail(first, last, rows, bad):
     for index in range(first, last):
         if rows[index] == bad:
-            raise ValueError
+            raise ValueError("no such row")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
@@ -48,7 +49,7 @@ def test_arrays_may_be_thrown_away_after_every_call():
 
 
 def test_where_no_thread_can_be_had_the_caller_does_all(monkeypatch):
-    monkeypatch.setattr("isis_env.kernels.threads._crews", {})
+    _pool.cache_clear()
 
     def refuse(thread):
         raise RuntimeError("can't start new thread")
@@ -57,6 +58,9 @@ def test_where_no_thread_can_be_had_the_caller_does_all(monkeypatch):
     counts = np.zeros(999, np.int64)
     run_shared(count, 999, 3, np.arange(999), 0, counts, min_rows=1)
     assert (counts == 1).all()
+    monkeypatch.undo()
+    run_shared(count, 999, 3, np.arange(999), 0, counts, min_rows=1)
+    assert (counts == 2).all(), "the next call, when threads can be had again"
 
 
 def test_calls_from_several_threads_of_the_program():
@@ -76,10 +80,41 @@ def test_calls_from_several_threads_of_the_program():
     assert answers == [True] * 4
 
 
-@pytest.mark.parametrize(("threads", "error"), [(1, ValueError), (2, RuntimeError)])
-def test_a_kernel_that_fails_is_an_error_and_the_next_call_works(threads, error):
+def test_a_call_inside_a_call_ends():
+    """Every thread of the pool is taken by the outer call, so the inner ones must do without."""
+    counts = np.zeros((8, 100), np.int64)
+
+    def outer(first, last):
+        for row in range(first, last):
+            run_shared(count, 100, 3, np.arange(100), 0, counts[row], min_rows=1)
+
+    for repeat in range(1, 51):
+        run_shared(outer, 8, 3, min_rows=1)
+        assert (counts == repeat).all()
+
+
+def test_idle_threads_take_no_time():
+    counts = np.zeros(999, np.int64)
+    run_shared(count, 999, 3, np.arange(999), 0, counts, min_rows=1)
+    begin = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - begin < 0.25, "three threads that wait in a loop would take 0.5 s or more"
+
+
+def test_fewer_rows_than_are_worth_it_stay_with_the_caller():
+    callers = set()
+
+    def note(first, last):
+        callers.add((first, last, threading.get_ident()))
+
+    run_shared(note, 2 * MIN_ROWS - 1, 2)
+    assert callers == {(0, 2 * MIN_ROWS - 1, threading.get_ident())}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_kernel_that_fails_is_an_error_and_the_next_call_works(threads):
     for bad in (0, 999):
-        with pytest.raises(error):
+        with pytest.raises(ValueError, match="no such row"):
             run_shared(fail, 1000, threads, np.arange(1000), bad, min_rows=1)
     run_shared(fail, 1000, threads, np.arange(1000), -1, min_rows=1)
 

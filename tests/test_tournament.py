@@ -21,6 +21,7 @@ from filelock import FileLock
 
 from isis_env import GameConfig
 from isis_env.baselines import Greedy, Uniform
+from isis_env.kernels.threads import available_cores
 from isis_env.policy import make_agent
 from train.evaluate import evaluate
 from train.tournament.__main__ import main
@@ -306,7 +307,7 @@ def test_a_killed_run_goes_on_and_nothing_is_lost_or_repeated(tmp_path):
     """On two processes both times, with the table that one process makes undisturbed."""
     form = [
         "--jobs",
-        "2",
+        str(min(2, available_cores())),
         "--board",
         "mini3",
         "--games",
@@ -413,12 +414,98 @@ def test_a_folder_in_use_or_with_something_else_is_an_error(tmp_path):
     file.write_text(content + content.splitlines()[0] + "\n")
     with pytest.raises(ValueError, match="an earlier line holds"):
         play(tmp_path)
-    file.write_text('{"agents": []}\n' + content)
-    with pytest.raises(ValueError, match="line 1 holds no games"):
-        play(tmp_path)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="file"):
         play(tmp_path / "file")
+
+
+def damaged(line, **changes):
+    """A line of `games.jsonl` with other values in some fields; None leaves the field out."""
+    data = {**json.loads(line), **changes}
+    return json.dumps({key: value for key, value in data.items() if value is not None})
+
+
+DAMAGE = {
+    "no JSON": (lambda line: line[:-5], "line 2"),
+    "binary": (lambda line: b"\x80\xff\x00", "line 2"),
+    "a list": (lambda line: "[]", "must be an object"),
+    "nested deep": (lambda line: '{"agents": ' + "[" * 100_000 + "]" * 100_000 + "}", "line 2"),
+    "a huge number": (lambda line: damaged(line, seed=[10**30] * 4), "seed"),
+    "5,000 digits": (lambda line: '{"agents": ' + "9" * 5000 + "}", "line 2"),
+    "no agents": (lambda line: damaged(line, agents=[]), "agents"),
+    "agents are numbers": (lambda line: damaged(line, agents=[1, 2]), "agents"),
+    "a field is missing": (lambda line: damaged(line, margin=None), "'margin'"),
+    "one value for all": (lambda line: damaged(line, offender=-1), "offender"),
+    "seeds of other blocks": (lambda line: damaged(line, seed=[70, 70, 71, 71]), "seed 70: must be from 5 to 8"),
+    "a negative seed": (lambda line: damaged(line, seed=[-7, -7, 8, 8]), "seed"),
+    "half a block": (lambda line: damaged(line, seed=[5, 5, 6]), "seed"),
+    "a block of two seeds": (lambda line: damaged(line, seed=[5, 6, 7, 8]), "seed"),
+    "an agent that is not there": (lambda line: damaged(line, agent=[[0, 2]] * 4), "agent 2"),
+    "a seat that is not there": (lambda line: damaged(line, start=[0, 1, 2, 1]), "start 2"),
+    "not a number": (lambda line: damaged(line, margin=[[float("nan")] * 2] * 4), "margin"),
+    "text": (lambda line: damaged(line, draws=[["a", "b"]] * 4), "draws"),
+    "shares of more than one win": (lambda line: damaged(line, share=[[1.0, 1.0]] * 4), "share"),
+    "negative times": (lambda line: damaged(line, seconds=[-1.0, 0.1]), "seconds"),
+    "one time for two agents": (lambda line: damaged(line, seconds=[0.1]), "seconds"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_games_are_named_and_left_alone(kind, tmp_path, capsys):
+    play(tmp_path, ["random", "uniform"])
+    capsys.readouterr()
+    file = tmp_path / "games.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    change, named = DAMAGE[kind]
+    line = change(lines[1].decode().rstrip("\n"))
+    content = b"".join([lines[0], line if isinstance(line, bytes) else line.encode(), b"\n", *lines[2:]])
+    file.write_bytes(content)
+    argv = ["random", "uniform", "--board", "mini3", "--games", "8", "--seed", "5", "--jobs", "1"]
+    assert main([*argv, "--out", str(tmp_path)]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: {file}: line 2 ")
+    assert named in error
+    assert len(error) < 500
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\xff\x00",
+        b"[]",
+        b'{"board": "mini3"}',
+        b"[" * 100_000,
+        b'{"board": 5, "players": 2, "common_reserve": false, "seed": 5, "games": 8, "agents": ["random", "uniform"]}',
+        b'{"board": "mini3", "players": 2, "common_reserve": 0, "seed": 5, "games": 8, "agents": ["random"]}',
+        b'{"board": "mini3", "players": 2, "common_reserve": false, "seed": 5, "games": 8, "agents": [["a"]]}',
+        b'{"board": "mini3", "players": 2, "common_reserve": false, "seed": 5, "games": 8, "agents": [], "secret": 5}',
+        None,
+    ],
+)
+def test_damaged_settings_are_named_and_left_alone(content, tmp_path, capsys):
+    file = tmp_path / "tournament.json"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    argv = ["random", "uniform", "--board", "mini3", "--games", "8", "--seed", "5", "--jobs", "1"]
+    assert main([*argv, "--out", str(tmp_path)]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert str(file) in error
+    assert len(error) < 500
+    assert not (tmp_path / "games.jsonl").exists()
+    if content is not None:
+        assert file.read_bytes() == content
+
+
+def test_a_file_that_is_no_tournaments_is_not_cut(tmp_path):
+    file = tmp_path / "games.jsonl"
+    file.write_bytes(b"something of another kind, without a line break")
+    with pytest.raises(ValueError, match="the last line holds no games"):
+        play(tmp_path)
+    assert file.read_bytes().startswith(b"something")
 
 
 # Command line
@@ -436,6 +523,10 @@ def test_a_folder_in_use_or_with_something_else_is_an_error(tmp_path):
         (["greedy", "random", "--common-reserve", "--board", "mini4"], "common_reserve"),
         (["greedy", "random", "--games", "2"], "games=2"),
         (["greedy", "random", "--jobs", "0"], "jobs=0"),
+        (["greedy", "random", "--jobs", "100000"], f"from 1 to {available_cores()}"),
+        (["greedy", "random", "--chunk", "1e9"], "chunk=1000000000: must be from 1 to 10000"),
+        (["greedy", "random", "--games", "many"], "'many'"),
+        (["greedy", "random", "--games", "1e12"], "games=1000000000000"),
         (["greedy", "random", "--chunk", "0"], "chunk=0"),
         (["greedy", "random", "--seed", "-1"], "-1"),
         (["greedy", "random", "--seed", str(2**64 - 1)], str(2**64 - 1)),

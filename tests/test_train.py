@@ -12,7 +12,8 @@ import yaml
 from agents.learned.checkpoint import load_checkpoint
 from isis_env.policy import make_agent
 from train.__main__ import main
-from train.config import TrainConfig, dump_config, read_config
+from train.config import TrainConfig
+from train.config_file import dump_config, read_config
 from train.evaluate import evaluate
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
@@ -46,9 +47,9 @@ def test_every_config_of_the_repository_is_valid_and_says_only_what_differs(file
 
 
 def test_the_command_line_goes_over_the_file_and_the_file_over_the_defaults(config_file):
-    file = config_file("name: a\nppo: {clip: 0.1, epochs: 4}\ngame: {recall: 2}\n")
-    config = read_config(file, ["--ppo.epochs", "5", "--self_play.baselines", "{greedy: 0.25}", "--seed=7"])
-    assert (config.ppo.clip, config.ppo.epochs, config.ppo.games) == (0.1, 5, TrainConfig().ppo.games)
+    file = config_file("name: a\nppo: {clip_range: 0.1, n_epochs: 4}\ngame: {recall: 2}\n")
+    config = read_config(file, ["--ppo.n_epochs", "5", "--self_play.baselines", "{greedy: 0.25}", "--seed=7"])
+    assert (config.ppo.clip_range, config.ppo.n_epochs, config.ppo.n_envs) == (0.1, 5, TrainConfig().ppo.n_envs)
     assert (config.game.recall, config.seed) == (2, 7)
     assert config.self_play.baselines == {"greedy": 0.25}
 
@@ -61,44 +62,49 @@ def test_the_resolved_config_reads_back_as_itself(config_file):
 @pytest.mark.parametrize(
     ("text", "overrides", "message"),
     [
-        ("ppo: {n_epochs: 4}", [], "some.yaml: unknown key 'ppo.n_epochs'; did you mean 'ppo.epochs'?"),
+        ("ppo: {epochs: 4}", [], "some.yaml: unknown key 'ppo.epochs'; did you mean 'ppo.n_epochs'?"),
+        ("ppo: {minibatch: 4}", [], "some.yaml: unknown key 'ppo.minibatch'; known are n_envs, n_steps, batch_size"),
         ("stepz: 4", [], "some.yaml: unknown key 'stepz'; did you mean 'steps'?"),
         ("qqq: 4", [], "some.yaml: unknown key 'qqq'; known are name, steps"),
-        ("ppo: {clip: often}", [], "some.yaml: Parser key \"ppo.clip\": Expected a <class 'float'>. Got value: often"),
-        ("steps: 1.5", [], 'some.yaml: Parser key "steps"'),
-        ("steps: 0", [], "some.yaml: steps=0 must be at least 1"),
-        ("ppo: 3", [], "some.yaml: ppo=3 must hold keys: games, steps_per_update"),
+        ("ppo: {clip_range: often}", [], "some.yaml: ppo.clip_range='often' must be a finite number above 0"),
+        ("steps: 1.5", [], "some.yaml: steps=1.5 must be a whole number from 1 to 9999999999"),
+        ("steps: 0", [], "some.yaml: steps=0 must be a whole number from 1"),
+        ("ppo: 3", [], "some.yaml: ppo=3 must hold keys: n_envs, n_steps"),
         ("- a\n- b", [], "some.yaml: must hold keys and values"),
         ("a: [", [], "some.yaml: no YAML"),
         ("game: {players: 5}", [], "some.yaml: game.players=5: must be 2 or 3 or 4"),
         ("game: {recall: 0}", [], "recall"),
         ("game: {reward: score}", [], "game.reward='score' must be win or margin"),
-        ("ppo: {gamma: 1.5}", [], "ppo.gamma=1.5 must be from 0 to 1"),
-        ("self_play: {latest: -1}", [], "self_play.latest=-1.0 must be at least 0"),
-        ("self_play: {latest: 0, snapshots: 0}", [], "above 0 in sum"),
-        ("ppo: {gamma: .nan}", [], "ppo.gamma=nan must be finite"),
+        ("ppo: {gamma: 1.5}", [], "ppo.gamma=1.5 must be a number from 0 to 1"),
+        ("self_play: {latest: -1}", [], "self_play.latest=-1 must be a finite number of at least 0"),
+        ("self_play: {latest: 0, snapshots: 0}", [], "must be shares with a finite sum above 0"),
+        ("ppo: {gamma: .nan}", [], "ppo.gamma=nan must be a number from 0 to 1"),
         ("ppo:", [], "some.yaml: key 'ppo' has no value"),
         ("steps: null", [], "some.yaml: key 'steps' has no value"),
         ("steps: 10\nsteps: 20", [], "key 'steps' stands twice, again in line 2"),
         ("steps: {a: 1}", [], "steps"),
         ("steps.a: 1", [], "some.yaml: unknown key 'steps.a'; 'steps' has no keys of its own"),
-        ("seed: 5000000000", [], "seed=5000000000 must be from 0 to 4294967295"),
-        ("evaluation: {seed: -1}", [], "evaluation.seed=-1 must be from 0"),
+        ("seed: 5000000000", [], "seed=5000000000 must be a whole number from 0 to 4294967295"),
+        ("evaluation: {seed: -1}", [], "evaluation.seed=-1 must be a whole number from 0"),
         ("evaluation: {seed: 100}", [], "evaluation.seed=100 must be clear of the deals that are trained on"),
-        ("ppo: {games: 3, steps_per_update: 11, minibatch: 32}", [], "leave no minibatch of one decision"),
-        ("ppo: {minibatch: 1}", [], "ppo.minibatch=1 must be at least 2"),
+        (
+            "ppo: {n_envs: 3, n_steps: 11, batch_size: 32}",
+            [],
+            "ppo.batch_size=32 must be a size that leaves no minibatch of one decision",
+        ),
+        ("ppo: {batch_size: 1}", [], "ppo.batch_size=1 must be a whole number from 2"),
         ("game: {players: []}", [], "at least one form"),
         ("game: {players: [2, 3], board: mini3}", [], "game.players=3: must be 2 on board 'mini3'"),
         ("game: {reward: margin}", [], "game.margin_weight=0.05 must be 0 with reward: margin"),
         ("name: ..", [], "name='..' must be a plain folder name"),
         ("evaluation: {opponents: [nobody]}", [], "evaluation.opponents: agent 'nobody'"),
         ("self_play: {baselines: {'ppo:nowhere': 1}}", [], "self_play.baselines: nowhere: does not exist"),
-        ("{}", ["--steps", "0"], "command line: steps=0 must be at least 1"),
+        ("{}", ["--steps", "0"], "command line: steps=0 must be a whole number from 1"),
         ("name: a/b", [], "name='a/b' must be a plain folder name"),
-        ("{}", ["--ppo.clipp", "0.1"], "command line: unknown key 'ppo.clipp'; did you mean 'ppo.clip'?"),
-        ("{}", ["--ppo.clip", "x"], 'command line: Parser key "ppo.clip"'),
-        ("{}", ["--steps"], "command line: "),
-        ("{}", ["steps", "3"], "command line: "),
+        ("{}", ["--ppo.clipp", "0.1"], "command line: unknown key 'ppo.clipp'; did you mean 'ppo.clip_range'?"),
+        ("{}", ["--ppo.clip_range", "x"], "command line: ppo.clip_range='x' must be a finite number above 0"),
+        ("{}", ["--steps"], "command line: key 'steps' has no value"),
+        ("{}", ["steps", "3"], "command line: 'steps' must be a key with two dashes"),
     ],
 )
 def test_a_config_that_cannot_be_used_is_an_error_of_one_line(config_file, capsys, text, overrides, message):
@@ -119,7 +125,7 @@ steps: 3000
 threads: 1
 checkpoint_every: 1000
 game: {board: mini3}
-ppo: {games: 64, steps_per_update: 8, minibatch: 256}
+ppo: {n_envs: 64, n_steps: 8, batch_size: 256}
 self_play: {snapshot_every: 1000, baselines: {greedy: 0.2}}
 evaluation: {games: 20, every: 1000, games_on_the_way: 10}
 """
@@ -139,7 +145,7 @@ def trained(config_file, tmp_path):
 def test_a_run_folder_holds_what_it_is_said_to(trained):
     folder = trained()
     assert folder.name == "small"
-    assert read_config(folder / "config.yaml", []).ppo.games == 64
+    assert read_config(folder / "config.yaml", []).ppo.n_envs == 64
     steps = [int(path.name.removeprefix("step-")) for path in sorted((folder / "checkpoints").iterdir())]
     assert len(steps) == 3
     assert steps[-1] >= 3000

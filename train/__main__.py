@@ -1,62 +1,83 @@
 """`python -m train CONFIG.yaml [--key value ...]`: a training run; `python -m train --resume RUN`: its continuation."""
 
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from pathlib import Path
 
-from train.config import MAX_SEED, ConfigError, read_config
+from isis_env.command_line import whole_number
+from train.command import run_command
+from train.config import MAX_SEED, MAX_STEPS, ConfigError
+from train.config_file import COMMAND_LINE, help_text, read_config
 
 USAGE = """usage: python -m train CONFIG.yaml [--key value ...]
        python -m train CONFIG.yaml --seeds 0,1,2 [--key value ...]
-       python -m train --resume RUN
+       python -m train CONFIG.yaml --help
+       python -m train --resume RUN [--steps N]
 
 Trains the run that CONFIG.yaml describes; keys given here replace the file's, such as
-    --name second --steps 200000 --ppo.learning_rate 5e-4 --self_play.baselines '{greedy: 0.1}'
-All keys, their meaning and their defaults stand in train/config.py.
+    --name second --steps 2e5 --ppo.learning_rate 5e-4 --self_play.baselines '{greedy: 0.1}'
+`python -m train CONFIG.yaml --help` lists all keys, their meaning and their defaults.
 
 --seeds trains once per seed and reports mean and interval. Ctrl-C saves and stops. --resume goes on with a run folder
-from its last checkpoint, however the run ended.
+from its last checkpoint, however the run ended; with --steps until that many steps in all, more or fewer than its
+config says. `--init PATH` is a new run that begins with the weights of a run folder or checkpoint.
 """
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point: 0; 2 with one line on stderr where the arguments cannot be used; 1 where the run broke off."""
-    if not argv or argv[0] in ("-h", "--help"):
+    """Entry point: the exit status, see `isis_env.command_line.run_command`."""
+    return run_command(
+        lambda: _main(argv), stopped="stopped; --resume RUN goes on from what is saved, --seeds with the same command"
+    )
+
+
+def _main(argv: Sequence[str]) -> int:
+    asks_for_help = "-h" in argv or "--help" in argv
+    if not argv or (asks_for_help and argv[0].startswith("-")):
         print(USAGE, end="")
         return 0 if argv else 2
-    try:
-        arguments, seeds = split_seeds(argv)
-        if not arguments:
-            raise ConfigError("CONFIG.yaml is missing")
-        if argv[0] == "--resume":
-            if len(argv) != 2:
-                raise ConfigError("--resume takes the run folder and nothing else; its config stands in the folder")
-        else:
-            config = read_config(Path(arguments[0]), arguments[1:])
-        # torch takes seconds to import, and a wrong key need not wait for it
-        from agents.learned.checkpoint import CheckpointError
-        from train.ppo import trainer
-        from train.runs import seeds as several
+    if asks_for_help:
+        print(help_text(), end="")
+        return 0
+    arguments, seeds = split_seeds(argv)
+    if not arguments:
+        raise ConfigError("CONFIG.yaml is missing")
+    if arguments[0].partition("=")[0] == "--resume":
+        run, steps = _resume_arguments(argv)
+        from train.ppo.run import resume  # torch takes seconds to import, and a wrong key need not wait for it
 
-        try:
-            if argv[0] == "--resume":
-                folder = trainer.resume(Path(argv[1]))
-            elif seeds:
-                (folder,) = several.train_seeds([config], seeds)
-            else:
-                folder = trainer.train(config)
-        except (CheckpointError, trainer.TrainingError, several.ChildRunError) as error:
-            return _fail(str(error), 1)
-        except trainer.Interrupted as stop:
-            print(stop, file=sys.stderr)
-            return 130
-    except ConfigError as error:
-        return _fail(str(error), 2)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+        folder = resume(run, steps)
+    else:
+        config = read_config(Path(arguments[0]), arguments[1:])
+        if seeds:
+            from train.runs.seeds import train_seeds
+
+            (folder,) = train_seeds([config], seeds)
+        else:
+            from train.ppo.run import train
+
+            folder = train(config)
     print(f"run folder: {folder}")
     return 0
+
+
+def _resume_arguments(argv: Sequence[str]) -> tuple[Path, int | None]:
+    """The run folder of `--resume RUN [--steps N]`, and N."""
+    words = [
+        word for argument in argv for word in (argument.split("=", 1) if argument.startswith("--") else [argument])
+    ]
+    if len(words) == 2 and words[0] == "--resume":
+        return Path(words[1]), None
+    if len(words) != 4 or (words[0], words[2]) != ("--resume", "--steps"):
+        raise ConfigError("--resume takes the run folder and --steps N, nothing else; its config stands in the folder")
+    try:
+        steps = whole_number(words[3])
+    except ArgumentTypeError as error:
+        raise ConfigError(f"{COMMAND_LINE}: --steps {error}") from None
+    if not 1 <= steps <= MAX_STEPS:
+        raise ConfigError(f"{COMMAND_LINE}: --steps {steps} must be a whole number from 1 to {MAX_STEPS}")
+    return Path(words[1]), steps
 
 
 def split_seeds(argv: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -74,11 +95,6 @@ def split_seeds(argv: Sequence[str]) -> tuple[list[str], list[int]]:
                 raise ConfigError("--seed: must not be given with --seeds")
             return arguments, numbers
     return arguments, []
-
-
-def _fail(message: str, status: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

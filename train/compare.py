@@ -1,6 +1,5 @@
 """Several runs in one picture and one table: `python -m train.compare RUN RUN ... [--out FOLDER]`."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,10 +7,9 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from train.command import make_console
-from train.config import ConfigError
-from train.ppo.metrics import METRICS_FILE, read_metrics
+from train.command import ArgumentParser, make_console, run_command
 from train.runs.folder import open_run_folder
+from train.runs.metrics import METRICS_FILE, read_metrics
 from train.runs.report import CURVES_FILE, draw_curves, form_name, read_evaluations
 
 
@@ -26,19 +24,18 @@ def read_run(folder: Path) -> tuple[str, list[dict], list[dict]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; 0, or 2 with one line on stderr where a folder holds no run."""
-    parser = argparse.ArgumentParser(prog="python -m train.compare", description=__doc__)
+    """Entry point: the exit status, see `isis_env.command_line.run_command`."""
+    return run_command(lambda: _main(argv))
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    parser = ArgumentParser(prog="python -m train.compare", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     parser.add_argument(
         "--out", type=Path, default=Path("results"), help="folder of the picture (default: %(default)s)"
     )
     options = parser.parse_args(argv)
-    try:
-        runs = [read_run(folder) for folder in options.runs]
-        options.out.mkdir(parents=True, exist_ok=True)
-    except (ConfigError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    runs = [read_run(folder) for folder in options.runs]
     draw_curves(runs, options.out / CURVES_FILE)
     make_console().print(_table(runs))
     print(f"picture: {options.out / CURVES_FILE}")

@@ -7,15 +7,14 @@ agent but the last takes one seat, the last fills the rest. Intervals are over b
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich import box
 from rich.table import Table
-from scipy import stats
-from tqdm import tqdm
+from scipy import special, stats
 
 import agents  # noqa: F401  (registers its specs)
 from isis_env.agent import Agent, ask_each
@@ -23,11 +22,28 @@ from isis_env.batch import Batch
 from isis_env.config import MAX_PLAYERS, GameConfig
 from isis_env.deal import check_seed
 from isis_env.policy import make_agent
-from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
+from train.command import (
+    ArgumentParser,
+    add_game_arguments,
+    check_writable,
+    form_slug,
+    form_title,
+    make_console,
+    progress_bar,
+    run_command,
+    spec_slug,
+    whole_number,
+    write_json,
+)
 from train.config import EVALUATION_SEED
+from train.secret import resolve_secret, secret_deals
+from train.slices import SlicedAgent
 
 # More would not fit into memory, and no interval needs them.
 MAX_GAMES = 10_000_000
+
+# Means and errors below this are 0 but for rounding.
+ROUNDING = 1e-12
 
 # Games in progress at a time; bounds memory.
 GAMES_AT_A_TIME = 2048
@@ -40,7 +56,7 @@ class AgentResult:
     Attributes:
         agent: its spec.
         score_rate: mean share of the win: 1/k for each of its seats among k winners.
-        interval: 95 % t interval of `score_rate` over blocks.
+        interval: 95 % interval of `score_rate` over blocks, see `t_interval`.
         wins, draws, losses: sole winner; among several with the top score; neither.
         margin: mean of own score minus the mean of the others', per seat; forfeited games as `reward.forfeit` pays.
         illegal: choices outside the mask; each ended its game.
@@ -62,7 +78,11 @@ class AgentResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results of all agents, and what is needed to play the same games again."""
+    """The results of all agents, and what is needed to play the same games again.
+
+    Attributes:
+        secret: what the deals follow from besides the seed (see `train.secret`), or None.
+    """
 
     board: str
     players: int
@@ -71,6 +91,7 @@ class Evaluation:
     games: int
     blocks: int
     agents: list[AgentResult]
+    secret: str | None = None
 
 
 def evaluate(
@@ -80,13 +101,16 @@ def evaluate(
     games: int,
     seed: int = EVALUATION_SEED,
     progress: bool = False,
+    secret: str | None = None,
 ) -> Evaluation:
     """Play `games` games, rounded up to whole blocks; block b uses seed `seed + b`.
 
     Args:
         players: 2 to `config.players` agents; the last fills the remaining seats.
         names: what to call them.
-        progress: show a bar on stderr.
+        progress: show a bar on stderr; a half-played game counts half.
+        secret: the deals follow from it and the block's seed; agents are still handed seeds that follow from the
+            block's seed alone. None: the deals follow from the block's seed, too.
 
     Raises:
         ValueError: too few or too many agents, or one that is made for another board.
@@ -99,10 +123,10 @@ def evaluate(
     seeds = block_seeds(games, seed, n)
     blocks = len(seeds)
     waves = np.array_split(seeds, math.ceil(blocks * n / GAMES_AT_A_TIME))
-    with tqdm(total=blocks * n, unit="game", disable=not progress, leave=False) as bar:
-        records = np.concatenate([play_blocks(players, config, wave, bar) for wave in waves])
+    with progress_bar(total=blocks * n, unit="game", disable=not progress, leave=False) as bar:
+        records = np.concatenate([play_blocks(players, config, wave, bar.update, secret) for wave in waves])
     results = [_summarise(index, name, records, n) for index, name in enumerate(names)]
-    return Evaluation(config.board, n, config.common_reserve, seed, blocks * n, blocks, results)
+    return Evaluation(config.board, n, config.common_reserve, seed, blocks * n, blocks, results, secret)
 
 
 def check_board(agent: Agent, name: str, config: GameConfig) -> None:
@@ -137,24 +161,48 @@ RECORD = np.dtype(
 )
 
 
-def play_blocks(players: Sequence[Agent], config: GameConfig, seeds: np.ndarray, bar: tqdm | None = None) -> np.ndarray:
-    """One record per game of the blocks with these seeds; the games of a block stand together."""
+def play_blocks(
+    players: Sequence[Agent],
+    config: GameConfig,
+    seeds: np.ndarray,
+    report: Callable[[float], object] = lambda games: None,
+    secret: str | None = None,
+) -> np.ndarray:
+    """Play the blocks with these seeds.
+
+    Args:
+        players: as in `evaluate`.
+        seeds: uint64[m].
+        report: called every second or more often with the number of games played since, of which parts count, too.
+        secret: as in `evaluate`.
+
+    Returns:
+        `RECORD[m * n]`, the games of a block together.
+    """
     n = config.players
     batch = Batch(config, len(seeds) * n, reward="margin", illegal="lose")
-    batch.reset(np.repeat(seeds, n))
+    if secret is None:
+        batch.reset(np.repeat(seeds, n))
+    else:
+        decks, starts = secret_deals(secret, seeds, config)
+        batch.reset(np.repeat(seeds, n), deck=np.repeat(decks, n, axis=0), start_player=np.repeat(starts, n))
     records = np.zeros(batch.num_games, RECORD)
     records["start"] = batch.states["start"]
     rotation = np.arange(batch.num_games)[:, None] % n
     records["agent"][:, :n] = np.minimum((np.arange(n) - rotation) % n, len(players) - 1)
 
+    sliced = [SlicedAgent(player, lambda turns: report(turns / config.cells)) for player in players]
     rows = np.arange(batch.num_games)
     while len(rows):
         chooser = records["agent"][rows, batch.states["seat"][rows]]
-        turn = batch.step(ask_each(players, chooser, batch, rows), rows)
-        if bar is not None:
-            bar.update(int(turn.done.sum()))
-        _record_ended(records, batch, rows[turn.done], turn.rewards[turn.done])
-        rows = rows[~turn.done]
+        step = batch.step(ask_each(sliced, chooser, batch, rows), rows)
+        ended = rows[step.done]
+        _record_ended(records, batch, ended, step.rewards[step.done])
+        forfeited = ended[batch.forfeited[ended]]
+        if len(forfeited):  # the turns that were never played
+            placed = batch.final_states["placed"][forfeited].astype(np.int64)
+            report(float((config.cells - placed - 1).sum() / config.cells))
+        rows = rows[~step.done]
     return records
 
 
@@ -203,20 +251,36 @@ def offended(records: np.ndarray, seats: np.ndarray) -> np.ndarray:
     return np.take_along_axis(seats, np.maximum(offender, 0)[..., None], -1)[..., 0] & (offender >= 0)
 
 
-def t_interval(scores: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """95 % t interval of the mean of score rates; from one value nothing can be said, so it is all of [0, 1]."""
-    values = np.asarray(scores)
-    if len(values) < 2:
-        return 0.0, 1.0
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
-    return float(values.mean() - half), float(values.mean() + half)
+def t_interval(scores: Sequence[float] | np.ndarray, highest: float = 1.0) -> tuple[float, float]:
+    """95 % interval of the mean of independent values from 0 to `highest`, such as score rates; it stays in there.
+
+    It is the t interval of the mean's logit by the delta method, carried back (the logit interval of Brown, Cai and
+    DasGupta, Interval Estimation for a Binomial Proportion, 2001, with the standard error of the values): with mean m
+    and standard error e, logit(m) -+ t * e / (m * (1 - m)). Where all values are 0 or all are `highest`
+    there is no spread to go by; then it ends at the Clopper-Pearson bound, 1 - 0.025 ** (1 / n) away from them. From
+    one value nothing can be said, so it is everything from 0 to `highest`.
+    """
+    values = np.asarray(scores, float) / highest
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return 0.0, highest
+    error = float(values.std(ddof=1)) / math.sqrt(n)
+    spread = mean * (1 - mean)
+    if spread < ROUNDING:
+        reach = 1 - 0.025 ** (1 / n)
+        return (0.0, reach * highest) if mean < 0.5 else ((1 - reach) * highest, highest)
+    if error < ROUNDING:
+        return mean * highest, mean * highest
+    half = stats.t.ppf(0.975, n - 1) * error / spread
+    low, high = special.expit(special.logit(mean) + np.array([-half, half])) * highest
+    return float(low), float(high)
 
 
 def print_table(evaluation: Evaluation) -> None:
     """The results as a table on screen."""
     e = evaluation
     form = form_title(e.board, e.players, e.common_reserve)
-    title = f"{form}: {e.games} games in {e.blocks} blocks, seed {e.seed}"
+    title = f"{form}: {e.games} games in {e.blocks} blocks, seed {e.seed}{', secret deals' if e.secret else ''}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("agent", overflow="fold", min_width=10)
     for heading in ("score", "95 % interval", "w/d/l %", "margin", "by turn", "illegal"):
@@ -234,42 +298,51 @@ def print_table(evaluation: Evaluation) -> None:
     make_console().print(table)
 
 
+def add_secret_argument(parser: argparse.ArgumentParser) -> None:
+    """`--secret`."""
+    parser.add_argument(
+        "--secret",
+        metavar="random|TEXT",
+        help="keep the deals from agents that know the seeds: they follow from this text, too (default: no secret)",
+    )
+
+
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m train.evaluate", description=__doc__.splitlines()[0])
+    parser = ArgumentParser(prog="python -m train.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument(
         "agents", nargs="+", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart"
     )
-    parser.add_argument("--games", type=int, default=1000, help="rounded up to whole blocks (default: %(default)s)")
+    parser.add_argument(
+        "--games", type=whole_number, default=1000, help="rounded up to whole blocks (default: %(default)s)"
+    )
     add_game_arguments(parser)
+    add_secret_argument(parser)
     parser.add_argument("--out", type=Path, help="JSON file (default: results/, named after the arguments)")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; 0, or 2 with one line on stderr where an argument cannot be used."""
-    options = _arguments(argv)
-    try:
-        if options.out is not None:
-            check_writable(options.out)
-        config = GameConfig(options.board, options.players, options.common_reserve)
-        players = [make_agent(spec) for spec in options.agents]
-        result = evaluate(players, options.agents, config, options.games, options.seed, progress=True)
-    except (ValueError, TypeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+    """Entry point; returns the exit status, see `run_command`."""
+    return run_command(lambda: _evaluate(_arguments(argv)), stopped="stopped; nothing was written")
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    if options.out is not None:
+        check_writable(options.out)
+    config = GameConfig(options.board, options.players, options.common_reserve)
+    secret = resolve_secret(options.secret)
+    players = [make_agent(spec) for spec in options.agents]
+    result = evaluate(players, options.agents, config, options.games, options.seed, progress=True, secret=secret)
     print_table(result)
-    file = options.out or _default_file(options.agents, config, options.seed)
+    file = options.out or _default_file(result)
     write_json(result, file)
     print(f"written to {file}")
-    return 0
 
 
-def _default_file(specs: Sequence[str], config: GameConfig, seed: int) -> Path:
-    form = form_slug(config.board, config.players, config.common_reserve)
-    return Path("results") / f"{'-vs-'.join(map(spec_slug, specs))}-{form}-seed{seed}.json"
+def _default_file(result: Evaluation) -> Path:
+    form = form_slug(result.board, result.players, result.common_reserve)
+    specs = "-vs-".join(spec_slug(agent.agent) for agent in result.agents)
+    return Path("results") / f"{specs}-{form}-seed{result.seed}{'-secret' if result.secret else ''}.json"
 
 
 if __name__ == "__main__":

@@ -20,41 +20,55 @@ from agents.search.position import POSITION, load_all
 from isis_env.agent import Agent
 from isis_env.batch import Batch
 from isis_env.config import MAX_CELLS, MAX_PLAYERS, GameConfig
+from isis_env.deal import check_seed
 from isis_env.game import NOTHING
 from isis_env.policy import make_agent
 from isis_env.reward import MARGIN, returns_all
+from train.command import ArgumentParser, check_writable, progress_bar, run_command, whole_number, write_bytes
 
 # Games at a time, and how often an action is random, so that odd positions are met too.
 GAMES = 2000
 RANDOM_SHARE = 0.05
 RIDGE = 20.0
 
+MAX_ROUNDS = 1000
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = ArgumentParser(prog="python -m train.fit_evaluation", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--games",
+        type=whole_number,
+        default=5 * GAMES,
+        help=f"per round and form, a multiple of {GAMES} (default: %(default)s)",
+    )
+    parser.add_argument("--rounds", type=whole_number, default=4, help="default: %(default)s")
+    parser.add_argument("--seed", type=whole_number, default=0, help="of the first deal (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=WEIGHTS_FILE, help="default: %(default)s")
+    return parser.parse_args(argv)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point."""
-    parser = argparse.ArgumentParser(prog="python -m train.fit_evaluation", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--games", type=int, default=5 * GAMES, help=f"per round and form, a multiple of {GAMES} (default: %(default)s)"
-    )
-    parser.add_argument("--rounds", type=int, default=4, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="of the first deal (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=WEIGHTS_FILE, help="default: %(default)s")
-    options = parser.parse_args(argv)
+    """Entry point; returns the exit status, see `run_command`."""
+    return run_command(lambda: _fit_all(_arguments(argv)), stopped="stopped; the weights are as they were")
+
+
+def _fit_all(options: argparse.Namespace) -> None:
     if options.games < GAMES or options.games % GAMES:
-        parser.error(f"--games {options.games}: must be a multiple of {GAMES}")
-    if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: must be at least 1")
-    if options.seed < 0:
-        parser.error(f"--seed {options.seed}: must be at least 0")
+        raise ValueError(f"--games {options.games}: must be a multiple of {GAMES}, at least one")
+    if not 1 <= options.rounds <= MAX_ROUNDS:
+        raise ValueError(f"--rounds {options.rounds}: must be from 1 to {MAX_ROUNDS}")
+    check_seed(options.seed, "--seed")
+    check_seed(options.seed + options.rounds * options.games - 1, f"--seed {options.seed}, and with it the last deal's")
+    check_writable(options.out)
     weights = np.zeros((len(FORMS), MAX_PLAYERS, FEATURES), np.float32)
     spread = np.ones((len(FORMS), MAX_CELLS + 1), np.float32)
     batches = options.games // GAMES
-    with tqdm(total=len(FORMS) * options.rounds * batches * GAMES, unit="game") as bar:
+    with progress_bar(total=len(FORMS) * options.rounds * batches * GAMES, unit="game") as bar:
         for index, config in enumerate(FORMS):
             weights[index], spread[index] = fit(config, options.rounds, batches, options.seed, bar)
-    safetensors.numpy.save_file({"weights": weights, "spread": spread}, options.out)
+    write_bytes(options.out, safetensors.numpy.save({"weights": weights, "spread": spread}))
     print(f"written to {options.out}")
-    return 0
 
 
 def fit(config: GameConfig, rounds: int, batches: int, seed: int, bar: tqdm) -> tuple[np.ndarray, np.ndarray]:

@@ -24,9 +24,19 @@ import agents.learned.agent
 import train.ppo.policy
 from agents.learned.network import BoardNetwork
 from isis_env.envs.sb3 import IsisOsirisVecEnv
-from train.command import check_writable, make_console, spec_slug, write_json
-from train.config import ConfigError, TrainConfig, read_config
-from train.ppo.trainer import Setup, TrainingError, learn, set_up
+from train.command import (
+    ArgumentParser,
+    check_writable,
+    make_console,
+    run_command,
+    spec_slug,
+    whole_number,
+    write_json,
+)
+from train.config import ConfigError, TrainConfig
+from train.config_file import read_config
+from train.ppo.setup import Setup, check_setup, set_up
+from train.ppo.trainer import learn
 from train.runs.folder import make_run_folder
 
 UPDATES = 10
@@ -114,16 +124,17 @@ def profile(config: TrainConfig, updates: int = UPDATES, progress: bool = False)
 def warmed_up(config: TrainConfig, parent: Path) -> tuple[TrainConfig, Path, Setup]:
     """A run after its first update, with a snapshot in play, in a folder in `parent`; its config has no evaluations."""
     config = replace(config, runs_folder=str(parent), evaluation=replace(config.evaluation, every=0))
+    check_setup(config)
     folder, config = make_run_folder(config)
     setup = set_up(config)
-    first = config.ppo.games * config.ppo.steps_per_update
+    first = config.ppo.n_envs * config.ppo.n_steps
     learn(replace(config, steps=first, self_play=replace(config.self_play, snapshot_every=first)), folder, setup)
     return config, folder, setup
 
 
 def train_on(config: TrainConfig, folder: Path, setup: Setup, updates: int, progress: bool = False) -> int:
     """So many more updates of a warmed-up run; returns their steps."""
-    per_update = config.ppo.games * config.ppo.steps_per_update
+    per_update = config.ppo.n_envs * config.ppo.n_steps
     done = setup.model.num_timesteps
     until = replace(config, steps=done + updates * per_update)
     learn(until, folder, setup, done // per_update, progress=progress)
@@ -237,31 +248,30 @@ def print_table(result: Profile) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="python -m train.profile",
         description=__doc__.splitlines()[0],
         epilog="Keys of the config go over the file as in python -m train.",
         allow_abbrev=False,
     )
     parser.add_argument("config", type=Path, metavar="CONFIG.yaml")
-    parser.add_argument("--updates", type=int, default=UPDATES, help="how many are timed (default: %(default)s)")
+    parser.add_argument(
+        "--updates", type=whole_number, default=UPDATES, help="how many are timed (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, help="JSON file (default: results/, named after the config)")
     return parser.parse_known_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point: 0; 2 with one line on stderr where an argument cannot be used; 1 where training broke down."""
+    """Entry point: the exit status, see `isis_env.command_line.run_command`."""
+    return run_command(lambda: _main(argv))
+
+
+def _main(argv: Sequence[str] | None) -> int:
     options, overrides = _arguments(argv)
-    try:
-        if options.out is not None:
-            check_writable(options.out)
-        result = profile(read_config(options.config, overrides), options.updates, progress=True)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except TrainingError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if options.out is not None:
+        check_writable(options.out)
+    result = profile(read_config(options.config, overrides), options.updates, progress=True)
     print_table(result)
     file = options.out or Path("results") / f"profile-{spec_slug(result.config)}-threads{result.threads}.json"
     write_json(result, file)

@@ -10,8 +10,9 @@ everybody plays perfectly from there on and remembers every face. Under limited 
 """
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,20 +20,32 @@ from typing import NamedTuple
 import numpy as np
 from rich import box
 from rich.table import Table
-from tqdm import tqdm
 
 import agents  # noqa: F401  (registers its specs)
-from agents.search.exact import TIE, BudgetExceededError, Solution, Solver
-from isis_env.agent import Agent, ask, ask_each
+from agents.search.exact import TIE, Solution, Solver
+from isis_env.agent import Agent, ask_each
 from isis_env.batch import Batch
 from isis_env.config import GameConfig, check_choice
 from isis_env.deal import check_seed
 from isis_env.game import NOTHING
 from isis_env.policy import make_agent
 from isis_env.reward import MARGIN_BOUND, REWARDS
-from train.command import add_game_arguments, check_writable, form_slug, form_title, make_console, spec_slug, write_json
+from train.command import (
+    ArgumentParser,
+    add_game_arguments,
+    check_writable,
+    form_slug,
+    form_title,
+    make_console,
+    progress_bar,
+    run_command,
+    spec_slug,
+    whole_number,
+    write_json,
+)
 from train.config import EVALUATION_SEED
 from train.evaluate import check_board, t_interval
+from train.slices import SlicedAgent
 
 # Equals of the standard strength: their games stay close, and only in a close game does a choice at the end decide who
 # wins. In games of greedy with random hardly any does. Deals and greedy's coin tosses make the positions differ enough.
@@ -55,7 +68,7 @@ class Losses:
         part: which positions.
         positions, games: how many, and from how many games.
         loss: mean expected loss per choice; an illegal one costs what forfeiting the game does.
-        interval: 95 % t interval of `loss` over games.
+        interval: 95 % interval of `loss` over games, see `train.evaluate.t_interval`.
         optimal: share of choices that cost nothing.
         uniform: what a uniformly random legal action would lose there.
         illegal: choices outside the mask.
@@ -167,22 +180,35 @@ def _ask(
     """The positions of the first games that have so many."""
     waves: list[_Asked] = []
     first = found = 0
-    with tqdm(total=positions, desc="asked", unit="position", disable=not progress, leave=False) as bar:
+    # Two agents are asked at every turn: the one under test and the one that plays.
+    per_turn = 1 / (2 * config.cells)
+    with progress_bar(total=0, desc="asked", unit="game", disable=not progress, leave=False) as bar:
         while found < positions:
             # A game has about one such position per free cell; a few games too many only cost their playing.
-            count = min(GAMES_AT_A_TIME, -(-(positions - found) // free))
-            waves.append(_ask_in_games(agent, between, config, free, np.arange(first, first + count), seed))
+            left = math.ceil((positions - found) / free)
+            bar.total, count = first + left, min(GAMES_AT_A_TIME, left)
+            games = np.arange(first, first + count)
+            waves.append(
+                _ask_in_games(agent, between, config, free, games, seed, lambda turns: bar.update(turns * per_turn))
+            )
             first += count
             found += len(waves[-1].games)
-            bar.update(len(waves[-1].games))
     games, states, choices = (np.concatenate(arrays) for arrays in zip(*waves, strict=True))
     kept = games <= games[positions - 1]
     return _Asked(games[kept], states[kept], choices[kept])
 
 
 def _ask_in_games(
-    agent: Agent, between: Sequence[Agent], config: GameConfig, free: int, games: np.ndarray, seed: int
+    agent: Agent,
+    between: Sequence[Agent],
+    config: GameConfig,
+    free: int,
+    games: np.ndarray,
+    seed: int,
+    report: Callable[[int], object],
 ) -> _Asked:
+    """Play the games; `report` is called with the turns that an agent was asked at since the last call."""
+    agent, between = SlicedAgent(agent, report), [SlicedAgent(player, report) for player in between]
     batch = Batch(config, len(games))
     batch.reset(np.uint64(seed) + games.astype(np.uint64))
     players = (games[:, None] + np.arange(config.players)) % len(between)
@@ -190,7 +216,7 @@ def _ask_in_games(
     met: list[_Asked] = []
     while len(rows):
         decisions = batch.decisions(rows, agent.recall)
-        answers = ask(agent, decisions)
+        answers = agent.act(decisions)
         counts = (config.cells - batch.states["placed"][rows] <= free) & (decisions.action_masks.sum(axis=1) > 1)
         met.append(_Asked(games[rows[counts]], batch.states[rows[counts]], answers[counts]))
         turn = batch.step(ask_each(between, players[rows, decisions.seats], batch, rows), rows)
@@ -203,7 +229,7 @@ def _ask_in_games(
 def _costs(asked: _Asked, reward: str, progress: bool) -> np.ndarray:
     """`_COST[n]`: what every choice costs."""
     costs = np.zeros(len(asked.games), _COST)
-    with tqdm(total=len(costs), desc="solved", unit="position", disable=not progress, leave=False) as bar:
+    with progress_bar(total=len(costs), desc="solved", unit="position", disable=not progress, leave=False) as bar:
         for row, (state, choice) in enumerate(zip(asked.states, asked.choices, strict=True)):
             if row == 0 or asked.games[row] != asked.games[row - 1]:
                 solver = Solver(reward)  # a game's later positions are among those that its first one leads to
@@ -241,7 +267,7 @@ def _summarise(part: str, games: np.ndarray, costs: np.ndarray, reward: str) -> 
         positions=len(costs),
         games=len(sizes),
         loss=loss,
-        interval=t_interval(loss + residuals) if len(sizes) > 1 else (0.0, worst),
+        interval=t_interval(loss + residuals, worst),
         optimal=float((costs["loss"] < TIE).mean()),
         uniform=float(costs["uniform"].mean()),
         illegal=int(costs["illegal"].sum()),
@@ -274,10 +300,12 @@ def print_table(regret: Regret) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m train.regret", description=__doc__.splitlines()[0])
+    parser = ArgumentParser(prog="python -m train.regret", description=__doc__.splitlines()[0])
     parser.add_argument("agent", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart")
-    parser.add_argument("--free", type=int, default=5, help="free cells at most (default: %(default)s)")
-    parser.add_argument("--positions", type=int, default=1000, help="rounded up to whole games (default: %(default)s)")
+    parser.add_argument("--free", type=whole_number, default=5, help="free cells at most (default: %(default)s)")
+    parser.add_argument(
+        "--positions", type=whole_number, default=1000, help="rounded up to whole games (default: %(default)s)"
+    )
     add_game_arguments(parser)
     parser.add_argument("--reward", default="win", choices=tuple(REWARDS), help="default: %(default)s")
     parser.add_argument(
@@ -288,34 +316,30 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; 0, or 2 with one line on stderr where an argument cannot be used."""
-    options = _arguments(argv)
-    try:
-        if options.out is not None:
-            check_writable(options.out)
-        config = GameConfig(options.board, options.players, options.common_reserve)
-        agent = make_agent(options.agent)
-        between = [make_agent(spec) for spec in options.between]
-        result = measure(
-            agent,
-            options.agent,
-            config,
-            between,
-            options.between,
-            free=options.free,
-            positions=options.positions,
-            reward=options.reward,
-            seed=options.seed,
-            progress=True,
-        )
-    except (ValueError, TypeError, BudgetExceededError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    """Entry point; returns the exit status, see `run_command`."""
+    return run_command(lambda: _regret(_arguments(argv)), stopped="stopped; nothing was written")
+
+
+def _regret(options: argparse.Namespace) -> None:
+    if options.out is not None:
+        check_writable(options.out)
+    config = GameConfig(options.board, options.players, options.common_reserve)
+    result = measure(
+        make_agent(options.agent),
+        options.agent,
+        config,
+        [make_agent(spec) for spec in options.between],
+        options.between,
+        free=options.free,
+        positions=options.positions,
+        reward=options.reward,
+        seed=options.seed,
+        progress=True,
+    )
     print_table(result)
     file = options.out or _default_file(result)
     write_json(result, file)
     print(f"written to {file}")
-    return 0
 
 
 def _default_file(regret: Regret) -> Path:

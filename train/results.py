@@ -10,31 +10,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from train.__main__ import split_seeds
-from train.config import ConfigError, read_config
-from train.runs.seeds import SUMMARY_FILE, ChildRunError, train_seeds
+from train.command import run_command
+from train.config import ConfigError
+from train.config_file import read_config
+from train.runs.seeds import SUMMARY_FILE, train_seeds
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point; 0, or 2 with one line on stderr where the arguments cannot be used, 1 where a run failed."""
+    """Entry point: the exit status, see `isis_env.command_line.run_command`."""
+    return run_command(lambda: _main(argv), stopped="stopped; the same command goes on")
+
+
+def _main(argv: Sequence[str]) -> int:
     if "-h" in argv or "--help" in argv:
         print(__doc__)
         return 0
-    try:
-        arguments, seeds = split_seeds(argv)
-        files = list(itertools.takewhile(lambda argument: not argument.startswith("--"), arguments))
-        if not files or not seeds:
-            raise ConfigError("usage: python -m train.results CONFIG.yaml ... --seeds 0,1,2 [--key value ...]")
-        overrides = arguments[len(files) :]
-        folders = train_seeds([read_config(Path(file), overrides) for file in files], seeds)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except ChildRunError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
-        return 130
+    arguments, seeds = split_seeds(argv)
+    files = list(itertools.takewhile(lambda argument: not argument.startswith("--"), arguments))
+    if not files or not seeds:
+        raise ConfigError("usage: python -m train.results CONFIG.yaml ... --seeds 0,1,2 [--key value ...]")
+    overrides = arguments[len(files) :]
+    folders = train_seeds([read_config(Path(file), overrides) for file in files], seeds)
     print("\n".join(table(folders)))
     return 0
 

@@ -3,15 +3,16 @@
 import numpy as np
 import torch
 
-from agents.learned.checkpoint import load_checkpoint
+from agents.learned.checkpoint import CheckpointError, load_checkpoint
 from agents.learned.inference import from_network, infer
 from agents.learned.network import BoardNetwork
 from isis_env.agent import Analysis
 from isis_env.batch import Decisions
+from isis_env.config import shown
 from isis_env.deal import random_bits
 from isis_env.kernels.jit import kernel
-from isis_env.observation import Recall
 from isis_env.policy import register
+from isis_env.secrecy import Recall
 
 
 class NetworkAgent:
@@ -25,6 +26,10 @@ class NetworkAgent:
         batch_invariant: answer every row the same, to the last bit, whatever its neighbours: by
             `agents.learned.inference`, on the CPU, with as many threads as torch. Otherwise a network on another device
             is asked there, by torch, whose matrix products may round differently for different batch sizes.
+        source: what error messages call the network, such as the path of its checkpoint.
+
+    Raises:
+        ValueError: the temperature is not from 1e-6 to 1e6.
     """
 
     def __init__(
@@ -35,17 +40,24 @@ class NetworkAgent:
         sample: bool = False,
         temperature: float = 1.0,
         batch_invariant: bool = True,
+        source: str = "network",
     ) -> None:
-        if not temperature > 0:
-            raise ValueError(f"temperature={temperature!r}: must be > 0")
+        if not 1e-6 <= temperature <= 1e6:
+            raise ValueError(f"temperature={shown(temperature)}: must be from 1e-6 to 1e6")
         self.network = network
         self.board = network.board
         self.recall = recall
         self.sample = sample
         self.temperature = temperature
         self.batch_invariant = batch_invariant
+        self.source = source
 
     def act(self, decisions: Decisions) -> np.ndarray:
+        """One legal action per row, int64[n].
+
+        Raises:
+            CheckpointError: the network's answer is NaN or infinite.
+        """
         logits, _ = self._ask(decisions.observations)
         actions = np.empty(len(decisions), np.int64)
         if self.sample:
@@ -55,7 +67,11 @@ class NetworkAgent:
         return actions
 
     def analyse(self, decisions: Decisions) -> Analysis:
-        """The network's value and policy; its value is of the return that it was trained on."""
+        """The network's value and policy; its value is of the return that it was trained on.
+
+        Raises:
+            CheckpointError: the network's answer is NaN or infinite.
+        """
         analysis = Analysis.blank(*decisions.action_masks.shape)
         logits, analysis.values[:] = self._ask(decisions.observations)
         masked = np.where(decisions.action_masks, logits.astype(np.float64) / self.temperature, -np.inf)
@@ -65,12 +81,20 @@ class NetworkAgent:
 
     @torch.inference_mode()
     def _ask(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logits float32[n, A] and values float32[n]."""
+        """Logits float32[n, A] and values float32[n], all finite."""
         device = self.network.value.weight.device
         if self.batch_invariant or device.type == "cpu":
-            return infer(from_network(self.network), observations, torch.get_num_threads())
-        logits, values = self.network(torch.from_numpy(observations).to(device))
-        return logits.cpu().numpy(), values.cpu().numpy()
+            logits, values = infer(from_network(self.network), observations, torch.get_num_threads())
+        else:
+            logits, values = (part.cpu().numpy() for part in self.network(torch.from_numpy(observations).to(device)))
+        if not (np.isfinite(logits).all() and np.isfinite(values).all()):
+            raise not_finite(self.source)
+        return logits, values
+
+
+def not_finite(source: str) -> CheckpointError:
+    """The error for a network whose answer no move can be chosen from."""
+    return CheckpointError(f"{source}: the network's answer is NaN or infinite and must be finite; weights too large?")
 
 
 def load_network(path: str) -> BoardNetwork:
@@ -98,7 +122,8 @@ def ppo(path: str, sample: bool = False, temperature: float = 1.0) -> NetworkAge
     if temperature != 1.0 and not sample:
         raise ValueError(f"ppo: temperature={temperature!r} must come with sample=true")
     checkpoint = load_checkpoint(path)
-    return NetworkAgent(checkpoint.network, checkpoint.metadata["recall"], sample=sample, temperature=temperature)
+    recall, source = checkpoint.metadata["recall"], str(checkpoint.path)
+    return NetworkAgent(checkpoint.network, recall, sample=sample, temperature=temperature, source=source)
 
 
 @kernel

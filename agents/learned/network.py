@@ -74,6 +74,23 @@ class BoardNetwork(nn.Module):
         return logits, self.value(summary).squeeze(-1)
 
 
+def weight_shapes(board: str, channels: int, rounds: int) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of every weight of such a `BoardNetwork`, as in its `state_dict`; no network is made."""
+    features = observation_size(board) - CELL_PLANES * BOARDS[board].side ** 2
+    shapes: dict[str, tuple[int, ...]] = {"cell_in.weight": (channels, CELL_PLANES), "cell_in.bias": (channels,)}
+    shapes["game_in.weight"] = (channels, features)
+    for number in range(rounds):
+        shapes[f"rounds.{number}.own.weight"] = (channels, channels)
+        shapes[f"rounds.{number}.own.bias"] = (channels,)
+        shapes[f"rounds.{number}.neighbours.weight"] = (channels, channels)
+        shapes[f"rounds.{number}.board.weight"] = (channels, channels)
+    shapes["placement_in.weight"], shapes["placement_in.bias"] = (channels, channels), (channels,)
+    shapes["summary.weight"], shapes["summary.bias"] = (channels, channels + features), (channels,)
+    for head in ("placement", "draw", "value"):
+        shapes[f"{head}.weight"], shapes[f"{head}.bias"] = (1, channels), (1,)
+    return shapes
+
+
 class _Round(nn.Module):
     """One round of mixing: cells float[cells, n, channels] -> the same, with a residual connection."""
 

@@ -1,5 +1,6 @@
 """What the search agents share: exact ends, threads over rows, analysis, and the choice from it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,12 @@ from agents.search.exact import DEFAULT_MAX_NODES, TIE, Solver
 from agents.search.position import new_positions
 from isis_env.agent import Analysis
 from isis_env.batch import Decisions
-from isis_env.config import check_choice
+from isis_env.config import MAX_CELLS, check_choice, shown
 from isis_env.deal import random_below
 from isis_env.kernels.jit import kernel
-from isis_env.kernels.threads import SharedKernel, available_cores, run_shared
-from isis_env.observation import Recall
+from isis_env.kernels.threads import available_cores, run_shared
 from isis_env.reward import REWARDS
+from isis_env.secrecy import Recall
 
 
 class SearchAgent:
@@ -23,16 +24,18 @@ class SearchAgent:
 
     Args:
         reward: which return every seat maximises, `win` or `margin`.
-        exact: with how many free cells the exact solver takes over; 0 for never.
+        exact: with how many free cells the exact solver takes over, 0 to 36; 0 for never.
         max_nodes: positions that the exact solver may hold.
+
+    Raises:
+        ValueError: an argument is not one of those.
     """
 
     recall: Recall = "full"
 
     def __init__(self, reward: str = "win", exact: int = 6, max_nodes: int = DEFAULT_MAX_NODES) -> None:
         check_choice("reward", reward, tuple(REWARDS))
-        if exact < 0:
-            raise ValueError(f"exact={exact!r}: must be at least 0")
+        check_range("exact", exact, 0, MAX_CELLS)
         self.reward = reward
         self.exact = exact
         self._solver = Solver(reward, max_nodes)
@@ -68,7 +71,13 @@ class SearchAgent:
         raise NotImplementedError
 
 
-def run_rows(shared: SharedKernel, rows: int, *arguments: Any) -> None:
+def check_range(name: str, value: float, lowest: float, highest: float) -> None:
+    """Refuse a number, NaN included, that is not from `lowest` to `highest`, by a ValueError that calls it `name`."""
+    if not lowest <= value <= highest:
+        raise ValueError(f"{name}={shown(value)}: must be from {lowest} to {highest}")
+
+
+def run_rows(shared: Callable[..., None], rows: int, *arguments: Any) -> None:
     """Have a kernel search every row of its arguments, on all cores."""
     run_shared(shared, rows, available_cores(), *arguments, min_rows=1)
 

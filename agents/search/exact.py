@@ -12,10 +12,11 @@ import numpy as np
 
 from agents.search.position import POSITION, free_cells, new_positions, place
 from isis_env import game
-from isis_env.config import MAX_CELLS, MAX_FACE, check_choice
+from isis_env.config import MAX_CELLS, MAX_FACE, MAX_PLAYERS, check_choice, shown
 from isis_env.deal import random_bits
 from isis_env.game import FACE_SLOTS, NOTHING
 from isis_env.kernels.jit import kernel
+from isis_env.limits import check_memory
 from isis_env.reward import MARGIN, REWARDS, returns
 
 TIE = 1e-9  # values closer than this are equal: they are sums of products of odds, added up in different orders
@@ -63,12 +64,17 @@ class Solver:
         reward: `"win"` or `"margin"`.
         max_nodes: how many positions it may hold for one form of the game; with n players each takes 8 + 8 n bytes,
             and its table up to three times that.
+
+    Raises:
+        ValueError: an argument is not one of those, or so many positions do not fit into the memory available.
     """
 
     def __init__(self, reward: str = "win", max_nodes: int = DEFAULT_MAX_NODES) -> None:
         self.kind = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
         if max_nodes < 1:
-            raise ValueError(f"max_nodes={max_nodes!r}: must be at least 1")
+            raise ValueError(f"max_nodes={shown(max_nodes)}: must be at least 1")
+        if max_nodes > DEFAULT_MAX_NODES:  # the default is for any machine: positions rarely take so many
+            check_memory("max_nodes", max_nodes, 3 * (8 + 8 * MAX_PLAYERS))
         self.max_nodes = max_nodes
         self._tables: dict[tuple[int, int], _Table] = {}
 

@@ -9,7 +9,7 @@ that face. All of this is sound: the choice is that of the full search. Position
 
 import numpy as np
 
-from agents.search.agent import SearchAgent, run_rows
+from agents.search.agent import SearchAgent, check_range, run_rows
 from agents.search.evaluation import estimate_margins, form_index, load_weights, win_returns
 from agents.search.exact import TIE
 from agents.search.position import POSITION, free_cells, gain, place
@@ -39,8 +39,7 @@ class Expectimax(SearchAgent):
 
     def __init__(self, depth: int = 2, reward: str = "win", exact: int = 6) -> None:
         super().__init__(reward, exact)
-        if not 1 <= depth <= MAX_CELLS:
-            raise ValueError(f"depth={depth!r}: must be from 1 to {MAX_CELLS}")
+        check_range("depth", depth, 1, MAX_CELLS)
         self.depth = depth
         self.weights, self.spread = load_weights()
 

@@ -7,18 +7,20 @@ draws from the same stream, so that luck common to all cancels to some degree.
 
 import numpy as np
 
-from agents.search.agent import SearchAgent, run_rows
+from agents.search.agent import SearchAgent, check_range, run_rows
 from agents.search.playout import GREEDY, play_out, random_face
 from agents.search.position import POSITION, free_cells, gain, place
 from isis_env import game
 from isis_env.agent import Analysis
 from isis_env.batch import Decisions
-from isis_env.config import MAX_PLAYERS
+from isis_env.config import MAX_CELLS, MAX_PLAYERS
 from isis_env.deal import random_bits
 from isis_env.kernels.jit import kernel
 from isis_env.kernels.threads import shared_kernel
 from isis_env.policy import register
 from isis_env.reward import REWARDS, returns
+
+MAX_SIMULATIONS = 10**9  # hours per decision
 
 
 @register("flat_mc")
@@ -34,9 +36,8 @@ class FlatMc(SearchAgent):
 
     def __init__(self, simulations: int = 4000, candidates: int = 16, reward: str = "margin", exact: int = 6) -> None:
         super().__init__(reward, exact)
-        for name, value in (("simulations", simulations), ("candidates", candidates)):
-            if value < 1:
-                raise ValueError(f"{name}={value!r}: must be at least 1")
+        check_range("simulations", simulations, 1, MAX_SIMULATIONS)
+        check_range("candidates", candidates, 1, MAX_CELLS)
         self.simulations = simulations
         self.candidates = candidates
 

@@ -8,14 +8,24 @@ import time
 
 import numpy as np
 
-from agents.learned.agent import load_network
+from agents.learned.agent import load_network, not_finite
 from agents.learned.inference import Weights, answer, from_network, new_scratch
-from agents.search.agent import SearchAgent, run_rows
+from agents.search.agent import SearchAgent, check_range, run_rows
 from agents.search.evaluation import form_index, load_weights
 from agents.search.expectimax import judge
 from agents.search.playout import GREEDY, RANDOM, play_out
 from agents.search.position import POSITION, best_cell, free_cells, place
-from agents.search.tree import MAX_PATH, Tree, back_up, clear, descend, kept_part, new_tree, report
+from agents.search.tree import (
+    BYTES_PER_SIMULATION,
+    MAX_PATH,
+    Tree,
+    back_up,
+    clear,
+    descend,
+    kept_part,
+    new_tree,
+    report,
+)
 from isis_env import game
 from isis_env.agent import Analysis
 from isis_env.batch import Decisions
@@ -23,10 +33,12 @@ from isis_env.config import MAX_PLAYERS, check_choice
 from isis_env.deal import random_bits
 from isis_env.game import FACE_SLOTS, NOTHING
 from isis_env.kernels.jit import kernel
-from isis_env.kernels.threads import shared_kernel
-from isis_env.observation import CELL_PLANES, FULL, observe
+from isis_env.kernels.threads import available_cores, shared_kernel
+from isis_env.limits import check_memory
+from isis_env.observation import CELL_PLANES, observe
 from isis_env.policy import register
 from isis_env.reward import REWARDS, WIN, returns
+from isis_env.secrecy import FULL
 
 EVALUATION = 2
 LEAVES = {"random": RANDOM, "greedy": GREEDY, "evaluation": EVALUATION}
@@ -48,6 +60,11 @@ class Mcts(SearchAgent):
         network: run folder or checkpoint whose policy gives the priors and whose value judges, in place of `leaf`.
         reuse: keep the part of a game's tree that came true for the next decision. Without it a choice depends on the
             position and the seed alone.
+
+    Raises:
+        ValueError: an argument is not one of those, or trees for so many simulations do not fit into the memory
+            available.
+        CheckpointError: there is no network that can be used; by `act` and `analyse`: its answer is not finite.
     """
 
     def __init__(
@@ -64,11 +81,11 @@ class Mcts(SearchAgent):
     ) -> None:
         super().__init__(reward, exact)
         check_choice("leaf", leaf, tuple(LEAVES))
-        if simulations < 1:
-            raise ValueError(f"simulations={simulations!r}: must be at least 1")
+        check_range("simulations", simulations, 1, 2**31 - 1)
+        # One tree per thread; a tree that is kept stands beside its successor while that is filled.
+        check_memory("simulations", simulations, BYTES_PER_SIMULATION * (2 if reuse else available_cores()))
         for name, value in (("c", c), ("temperature", temperature), ("seconds", seconds)):
-            if not 0 <= value < np.inf:
-                raise ValueError(f"{name}={value!r}: must be at least 0")
+            check_range(name, value, 0, 1e6)
         self.simulations = simulations
         self.leaf = leaf
         self.c = c
@@ -80,6 +97,7 @@ class Mcts(SearchAgent):
         if network:
             if leaf != "greedy" or reward != "win" or seconds or reuse:
                 raise ValueError(f"network={network!r}: must not come with leaf, reward, seconds or reuse")
+            self._network_path = network
             loaded = load_network(network)
             self._network = from_network(loaded)
             self.board = loaded.board
@@ -89,12 +107,14 @@ class Mcts(SearchAgent):
         if self._network is not None:
             settings = self.simulations, self.c, self._network
             run_rows(search_rows_with_network, len(positions), positions, *settings, *_arrays(analysis))
+            if np.isnan(analysis.values).any():
+                raise not_finite(self._network_path)
         elif self.seconds or self.reuse:
             for row in range(len(positions)):
                 one = slice(row, row + 1)
                 self._search_alone(positions[one], decisions[one], analysis[one])
         else:
-            run_rows(search_rows, len(positions), positions, decisions.seeds, *self._settings(), *_arrays(analysis))
+            run_rows(search_rows, len(positions), positions, decisions.seeds, self._settings(), _arrays(analysis))
 
     def _search_alone(self, position: np.ndarray, decision: Decisions, analysis: Analysis) -> None:
         stop = time.perf_counter() + (self.seconds or np.inf)
@@ -124,23 +144,10 @@ def _arrays(analysis: Analysis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @shared_kernel
-def search_rows(
-    first,
-    last,
-    positions,
-    seeds,
-    simulations,
-    leaf,
-    c,
-    temperature,
-    kind,
-    weights,
-    spread,
-    values,
-    action_values,
-    probabilities,
-):
-    """Search the positions of rows `first` to `last - 1`; the last three arguments are those of `Analysis`."""
+def search_rows(first, last, positions, seeds, settings, found):
+    """Search the positions of rows `first` to `last - 1`; `found` are the arrays of an `Analysis`."""
+    simulations, leaf, c, temperature, kind, weights, spread = settings
+    values, action_values, probabilities = found
     tree = new_tree(simulations)
     for row in range(first, last):
         clear(tree)
@@ -175,7 +182,10 @@ def simulate(tree, position, seed, begin, count, leaf, c, temperature, kind, wei
 
 @shared_kernel
 def search_rows_with_network(first, last, positions, simulations, c, network, values, action_values, probabilities):
-    """`search_rows` with the priors and values of a network, given as `agents.learned.inference.Weights`."""
+    """`search_rows` with the priors and values of a network, given as `agents.learned.inference.Weights`.
+
+    The value of a row becomes NaN where an answer of the network was not finite.
+    """
     tree = new_tree(simulations)
     work = np.empty(1, POSITION)
     path = np.empty((MAX_PATH, 2), np.int64)
@@ -186,6 +196,7 @@ def search_rows_with_network(first, last, positions, simulations, c, network, va
     scratch = new_scratch(network)
     for row in range(first, last):
         clear(tree)
+        finite = True
         for _ in range(simulations):
             work[0] = positions[row]
             p = work[0]
@@ -195,11 +206,14 @@ def search_rows_with_network(first, last, positions, simulations, c, network, va
             else:
                 observe(p, p.seat, FULL, observation)
                 own = answer(network, observation, scratch, logits)
+                finite = finite and np.isfinite(own) and np.isfinite(np.sum(logits))
                 _share_value(p, own, value)
                 _set_priors(tree, tree.child[path[length - 1, 0]], logits)
             back_up(tree, path, length, value)
         one = slice(row, row + 1)
         report(tree, values[one], action_values[one], probabilities[one])
+        if not finite:
+            values[row] = np.nan
 
 
 @kernel

@@ -1,4 +1,9 @@
-"""Playing a position to its end: at random, as far as speed goes, or greedily."""
+"""Playing a position to its end, at random or greedily, for searches.
+
+Both policies are those of the agents of these names, except that greedy takes the first of equal cells rather than one
+at random. Its rule (rules, decision 16) is that of `isis_env.baselines.greedy_mask`, here for a `POSITION`, which knows
+the tiles and stones around every cell and is several times as fast; `tests/test_search.py` compares the two.
+"""
 
 from agents.search.position import best_cell, best_stone, draw_gain, free_cells, place
 from isis_env import game

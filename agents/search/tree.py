@@ -52,6 +52,10 @@ class Tree(NamedTuple):
     span: np.ndarray
 
 
+_BYTES_PER_NODE, _BYTES_PER_EDGE = 4 + 4 + 1, 1 + 4 + 4 + 4 + 8 * MAX_PLAYERS
+BYTES_PER_SIMULATION = 2 * _BYTES_PER_NODE + (MAX_EDGES + FACE_SLOTS) * _BYTES_PER_EDGE  # see `new_tree`
+
+
 @kernel
 def new_tree(simulations):
     """An empty tree with room for so many simulations: each adds two nodes at most, a draw and what follows it."""
@@ -269,7 +273,7 @@ def _most_urgent(tree, node, arrived, c):
     here = tree.total[arrived, seat] / tree.visits[arrived]
     untried = (here - low) * scale - UNTRIED_LOSS if high > low else 0.0
     explore = c * np.sqrt(tree.visits[arrived])
-    best, chosen = -np.inf, 0
+    best, chosen = -np.inf, tree.first[node]
     for edge in range(tree.first[node], tree.first[node] + tree.edges[node]):
         visits = tree.visits[edge]
         mean = (tree.total[edge, seat] / visits - low) * scale if visits > 0 else untried

@@ -1,7 +1,6 @@
 """The game as a PettingZoo AEC environment."""
 
 import copy
-import operator
 import secrets
 import warnings
 from typing import Any
@@ -11,22 +10,22 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv
 
-from isis_env import deal, game, notation, observation
-from isis_env.config import MAX_PLAYERS, GameConfig, check_choice
+from isis_env import deal, game, notation, observation, secrecy
+from isis_env.config import MAX_PLAYERS, GameConfig, check_choice, shown
 from isis_env.deal import Deal
-from isis_env.envs.spaces import action_space, observation_space
+from isis_env.envs import saving
+from isis_env.envs.spaces import action_space, as_integer, observation_space
 from isis_env.game import IllegalActionError
 from isis_env.kernels.jit import gil_kernel
-from isis_env.observation import Recall
 from isis_env.render import render_text
 from isis_env.reward import ILLEGAL, REWARDS, forfeit, returns
+from isis_env.secrecy import Recall
 
 RENDER_MODES = ("ansi", "human")
 OPTIONS = ("start_player", "deck", "deal_id")
 
 _OVER, _ILLEGAL = -1, -2
 _FLOAT32, _INT8 = np.dtype(np.float32), np.dtype(np.int8)  # numpy looks a type up faster by its dtype
-_DICT_KEYS = ("name", "settings", "seed", "episode", "deal_id", "game", "agents", "offender")
 
 
 class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
@@ -42,7 +41,8 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         board: `"standard"`, `"mini4"` or `"mini3"`.
         recall: how many of its own turns an agent keeps seeing the face of a placed tile, an integer >= 1, or `"full"`.
         reward: `"win"` or `"margin"`, see `isis_env.reward`; paid when the game ends and at no other time.
-        illegal: what an action outside the mask does: `"raise"` an `IllegalActionError`, or `"lose"` the game.
+        illegal: what an action outside the mask does: `"raise"` an `IllegalActionError`, or `"lose"` the game (rules,
+            decision 15).
         render_mode: `"ansi"`: `render` returns text. `"human"`: every reset, step and `render` prints it.
 
     Raises:
@@ -68,21 +68,21 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
     ) -> None:
         super().__init__()
         self.config = GameConfig(board, players, common_reserve)
-        self._recall = observation.check_recall(recall)
+        self._recall = secrecy.check_recall(recall)
         self._reward = REWARDS[check_choice("reward", reward, tuple(REWARDS))]
         self._illegal = check_choice("illegal", illegal, ILLEGAL)
         self.render_mode = check_choice("render_mode", render_mode, (None, *RENDER_MODES))
         self._settings = {
-            "players": players,
-            "common_reserve": common_reserve,
+            "players": self.config.players,
+            "common_reserve": self.config.common_reserve,
             "board": board,
-            "recall": recall if recall == "full" else int(recall),
+            "recall": recall if isinstance(recall, str) else int(recall),
             "reward": reward,
             "illegal": illegal,
             "render_mode": render_mode,
         }
 
-        self.possible_agents = [f"player_{seat}" for seat in range(players)]
+        self.possible_agents = [f"player_{seat}" for seat in range(self.config.players)]
         self._seats = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self._length = observation.observation_size(board)
         self._num_actions = self.config.num_actions
@@ -135,7 +135,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         seat = self._seats.get(agent)
         if seat is None or self._deal is None:
             self._require_reset("observe()")
-            raise ValueError(f"agent={agent!r}: must be one of {', '.join(self.possible_agents)}")
+            raise ValueError(f"agent={shown(agent)}: must be one of {', '.join(self.possible_agents)}")
         vector = np.empty(self._length, _FLOAT32)
         mask = np.empty(self._num_actions, _INT8)
         _observe(self._raw, seat, self._recall, self._running and agent == self.agent_selection, vector, mask)
@@ -167,7 +167,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             return
         # Rewards are zero until the end, so there is nothing to clear or to accumulate before it.
         if type(action) is not int:
-            action = _as_integer(action)
+            action = as_integer(action)
         on_space = 0 <= action < self._num_actions
         outcome = _advance(self._raw, self._deck, action) if on_space else _ILLEGAL
         if outcome >= 0:
@@ -179,7 +179,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             self._end(forfeit)
         else:
             legal = game.legal_actions(self._states[0])
-            raise IllegalActionError(f"action {action!r} of {self.agent_selection} is illegal; legal are {legal}")
+            raise IllegalActionError(f"action {shown(action)} of {self.agent_selection} is illegal; legal are {legal}")
         if self.render_mode == "human":
             self.render()
 
@@ -233,7 +233,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
             return None
         states = self._states.copy()
         if self._running:
-            observation.conceal(states[0], states[0].seat, self._recall)
+            secrecy.conceal(states[0], states[0].seat, self._recall)
         text = render_text(states[0], ended=not self._running)
         if self.render_mode == "ansi":
             return text
@@ -266,47 +266,39 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         """The environment that `to_dict` described.
 
         Raises:
-            ValueError: a key is missing, a value is none of its kind, or the game is not one that the deal allows.
+            ValueError: a key is missing or unknown, a value is none of its kind, or the game is not one that the deal
+                allows; the message names the key, the value and what was allowed.
         """
-        if not isinstance(data, dict) or set(data) != set(_DICT_KEYS):
-            found = sorted(data) if isinstance(data, dict) else data
-            raise ValueError(f"keys {found!r}: must be {', '.join(_DICT_KEYS)}")
+        saving.check_known(data, saving.KEYS, "environment")
+        saving.check_complete(data, saving.KEYS, "environment")
         if data["name"] != cls.metadata["name"]:
-            raise ValueError(f"name={data['name']!r}: must be {cls.metadata['name']!r}")
-        try:
-            env = cls(**data["settings"])
-        except TypeError as error:
-            raise ValueError(f"settings={data['settings']!r}: {error}") from None
-        if data["seed"] is not None:
-            env._seed = deal.check_seed(data["seed"])
-        env._episode = deal.check_seed(data["episode"], "episode")
-        if data["deal_id"] is not None:
-            env._begin(Deal.parse(data["deal_id"], env.config))
-            env._go_on(data)
+            raise ValueError(f"name={shown(data['name'])}: must be {cls.metadata['name']!r}")
+        env = cls(**saving.check_known(data["settings"], saving.SETTINGS, "settings"))
+        saving.check_complete(data["settings"], saving.SETTINGS, "settings")
+        seed, episode = saving.read_seed(data)
+        saved = saving.read_game(data, env.config, env._illegal)
+        env._seed, env._episode = seed, episode
+        if saved is not None:
+            env._go_on(saved)
         return env
 
-    def _go_on(self, data: dict[str, Any]) -> None:
-        """Bring the game that has just begun to where `data` (see `to_dict`) says it stood."""
-        states = notation.loads(data["game"])
-        settings = ["side", "players", "common_reserve", "start"]
-        if states[settings] != self._states[settings] or not deal.lead_to(self._deck[np.newaxis], states)[0]:
-            raise ValueError(f"game={data['game']!r}: is not one of deal {data['deal_id']!r}")
-        self._raw = states.view(np.uint8)
-        told = states[0]
-        self.agent_selection = self.possible_agents[told.seat]
-        self._offender = data["offender"]
-        if self._offender not in (None, int(told.seat)):
-            raise ValueError(f"offender={self._offender!r}: must be null or the seat on turn, {told.seat}")
+    def _go_on(self, saved: saving.SavedGame) -> None:
+        """Begin the saved game anew and bring it to where it stood."""
+        self._begin(saved.deal)
+        self._raw = saved.states.view(np.uint8)
+        state = saved.states[0]
+        self.agent_selection = self.possible_agents[state.seat]
+        self._offender = saved.offender
         if self._offender is not None:
             self._end(forfeit)
-        elif game.is_over(told):
+        elif game.is_over(state):
             self._end(returns)
-        alive = data["agents"]
-        if not isinstance(alive, list) or alive != self.agents[len(self.agents) - len(alive) :]:
-            raise ValueError(f"agents={alive!r}: must be the last of {self.agents}")
-        if self._running and alive != self.agents:
-            raise ValueError(f"agents={alive!r}: must be all of {self.agents} while the game runs")
-        while len(self.agents) > len(alive):
+        left = len(saved.agents)
+        if self._running and saved.agents != self.agents:
+            raise ValueError(f"agents={shown(saved.agents)}: must be all of {self.agents} while the game runs")
+        if left > len(self.agents) or saved.agents != self.agents[len(self.agents) - left :]:
+            raise ValueError(f"agents={shown(saved.agents)}: must be the last of {self.agents}")
+        while len(self.agents) > left:
             self._dead_step(None)
 
     def __getattr__(self, name: str) -> Any:
@@ -363,7 +355,7 @@ class IsisOsirisEnv(AECEnv[str, dict[str, np.ndarray], int]):
         if options is None:
             return None, None, None
         if not isinstance(options, dict):
-            raise TypeError(f"options={options!r}: must be a dict with keys among {', '.join(OPTIONS)}")
+            raise TypeError(f"options={shown(options)}: must be a dict with keys among {', '.join(OPTIONS)}")
         unknown = [key for key in options if key not in OPTIONS]
         if unknown:
             warnings.warn(
@@ -395,13 +387,3 @@ def _observe(raw, seat, recall, on_turn, vector, mask):
         game.legal_mask(s, mask)
     else:
         mask[:] = 0
-
-
-def _as_integer(action: object) -> int:
-    """An action of some integer type as int; an array counts where it holds one integer without axes."""
-    try:
-        if isinstance(action, bool | np.bool_):
-            raise TypeError
-        return operator.index(action)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"action {action!r} of type {type(action).__name__}: must be an integer") from None

@@ -1,18 +1,23 @@
 """Many games as a Stable-Baselines3 `VecEnv`, see `isis_env.learner_batch`."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.vec_env import VecEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError("isis_env.envs.sb3 needs Stable-Baselines3: pip install 'isis-env[sb3]'") from error
 
 from isis_env import deal
 from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import configs_of
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 class IsisOsirisVecEnv(VecEnv):
@@ -118,6 +123,10 @@ class IsisOsirisVecEnv(VecEnv):
     def _show(self, step: Step) -> np.ndarray:
         self._masks = step.action_masks
         return step.observations
+
+    def __copy__(self) -> "IsisOsirisVecEnv":
+        """A deep copy: two environments on the same games would corrupt each other."""
+        return copy.deepcopy(self)
 
     # What SB3 asks of a VecEnv beyond stepping. One object serves all games, so indices select rows of one answer.
 

@@ -3,6 +3,7 @@
 After `import isis_env`, `gymnasium.make("isis_env/IsisOsiris-v0")` makes one too.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,8 @@ from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, ignore_options, observation_space
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall, known_states
 from isis_env.render.text import render_text
+from isis_env.secrecy import Recall, known_states
 
 
 class IsisOsirisSingleEnv(gymnasium.Env):
@@ -105,6 +106,10 @@ class IsisOsirisSingleEnv(gymnasium.Env):
         if self._step.done[0]:
             return render_text(batch.final_states[0], ended=True)
         return render_text(known_states(batch.states, batch.states["seat"], self._recall)[0])
+
+    def __copy__(self) -> "IsisOsirisSingleEnv":
+        """A deep copy: two environments on the same games would corrupt each other."""
+        return copy.deepcopy(self)
 
     def _seen(self) -> dict[str, np.ndarray]:
         if self._step is None:

@@ -3,18 +3,27 @@
 After `import isis_env`, `gymnasium.make_vec("isis_env/IsisOsiris-v0", num_envs=64)` makes one too.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
+
+try:
+    from gymnasium.vector import AutoresetMode
+except ImportError as error:
+    raise ImportError(
+        f"isis_env.envs.vector needs Gymnasium 1.1 or later, not {gymnasium.__version__}: pip install 'gymnasium>=1.1'"
+    ) from error
 
 from isis_env.agent import Agent
 from isis_env.config import GameConfig
 from isis_env.envs.spaces import action_space, configs_of, ignore_options, observation_space
 from isis_env.learner_batch import LearnerBatch, Step
-from isis_env.observation import Recall
+from isis_env.secrecy import Recall
 
 
 class IsisOsirisVectorEnv(VectorEnv):
@@ -93,6 +102,10 @@ class IsisOsirisVectorEnv(VectorEnv):
         infos = self._final_infos(step) if len(step.ended.rows) else {}
         truncations = np.zeros(self.num_envs, np.bool_)
         return _seen(step), step.rewards.astype(np.float64), step.done, truncations, infos
+
+    def __copy__(self) -> "IsisOsirisVectorEnv":
+        """A deep copy: two environments on the same games would corrupt each other."""
+        return copy.deepcopy(self)
 
     def _final_infos(self, step: Step) -> dict[str, Any]:
         ended = step.ended

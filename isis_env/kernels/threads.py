@@ -1,13 +1,12 @@
 """Rows of a batch shared among threads.
 
-Numba's own threading layers break after a fork or contend with torch's, and a thread pool hands work over in the time
-that a thousand games take to step. So this is a pool of its own, for kernels: helper threads wait for work in a loop of
-machine code that holds no GIL, and sleep when nothing has come for a while. Handing over takes about a microsecond.
+Kernels hold no GIL, so a thread pool spreads them over the cores. The rows are cut into chunks, and each thread takes
+the next chunk until none is left; the caller is one of these threads. So nobody waits for a thread that is late, and a
+call never depends on the pool: where no thread is free, or none can be had, the caller does all the work.
 
-Every thread has a share of the rows, the same from call to call, so that its core caches them. It takes its share
-in chunks, and then chunks of the others' shares: so nobody waits for a helper that is late, or for a slow core.
+Handing work over takes tens of microseconds. Fewer than `MIN_ROWS` rows per thread are therefore left to the caller.
 
-A kernel that can be shared works on rows `first` to `last` of its arguments:
+A kernel that can be shared works on rows `first` to `last - 1` of its arguments:
 
     @shared_kernel
     def double(first, last, numbers):
@@ -17,89 +16,99 @@ A kernel that can be shared works on rows `first` to `last` of its arguments:
     run_shared(double, len(numbers), threads, numbers)
 """
 
-import atexit
+import functools
 import os
-import threading
+from collections import deque
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
 
-import numpy as np
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from isis_env.config import check_positive
 from isis_env.kernels.jit import kernel, numba_config
 
-# Fewer rows than this are not worth handing over.
-MIN_ROWS = 256
+F = TypeVar("F", bound=Callable[..., None])
 
-# Chunks per share: enough that a slow core holds nobody up, few enough that taking them costs nothing.
-_CHUNKS_EACH = 4
+# Rows per thread below which handing over costs more than it saves, for kernels that step or describe a game.
+MIN_ROWS = 2048
 
-_MAX_THREADS = 64
-
-# How often a thread looks for what it waits for before it gives up, some 50 microseconds.
-_PATIENCE = 100_000
-
-# What threads tell each other, in one array of int64: whether a job is open, who takes part, what it is, how many rows
-# of every share are taken, and the arguments as bytes. What one thread looks at while another writes lies words apart,
-# or cores would fetch the same cache lines from each other all the time (they fetch them in pairs).
-_APART = 16
-_OPEN, _ACTIVE, _FAILED = 0, _APART, 2 * _APART
-_ROWS, _CHUNK, _THREADS, _ENTRY = range(3 * _APART, 3 * _APART + 4)
-_TAKEN = 4 * _APART
-_ARGUMENTS = _TAKEN + _APART * _MAX_THREADS
-_WORDS = _ARGUMENTS + 512
+# Chunks per thread: more let a fast thread help a slow one, fewer cost less to hand out.
+_CHUNKS_EACH = 2
 
 
-class SharedKernel(NamedTuple):
-    """What `shared_kernel` makes of a function.
+def shared_kernel(function: F) -> F:
+    """Compile `function(first, last, *arguments)` as a kernel whose rows `run_shared` can share among threads.
 
-    Attributes:
-        alone: the kernel (first, last, *arguments).
-        with_crew: a kernel (crew, rows, chunk, threads, *arguments) that has all rows done, for `_Crew.run`.
-    """
-
-    alone: Callable[..., None]
-    with_crew: Callable[..., None]
-
-
-def shared_kernel(function: Callable[..., None]) -> SharedKernel:
-    """Compile `function(first, last, *arguments)` as a kernel that several threads can run on their share of the rows.
-
-    It must not raise: a thread without the GIL has no way to say more than that it failed.
+    Arguments are arrays, numbers, and tuples of them. The kernel borrows its arrays: it must not return them or keep
+    them anywhere.
     """
     rows_kernel = kernel(function)
-    entry = _entry_of(rows_kernel)
+    if numba_config.DISABLE_JIT:
+        return rows_kernel
 
-    def variant(template: Callable[..., None]) -> Callable[..., None]:
-        # Numba files compiled code under a function's name and place: this one is told to stand where `function` does.
-        at = function.__code__
-        code = template.__code__.replace(co_filename=at.co_filename, co_firstlineno=at.co_firstlineno)
-        made = FunctionType(code, {**globals(), "_rows_kernel": rows_kernel, "_entry": entry}, function.__name__)
-        made.__qualname__ = f"{function.__qualname__}{template.__name__}"
-        made.__module__ = function.__module__
-        return kernel(made)
+    def borrowing(first, last, *arguments):
+        rows_kernel(first, last, *_borrowed(arguments))
 
-    return SharedKernel(rows_kernel if numba_config.DISABLE_JIT else variant(_alone), variant(_with_crew))
+    return cast(F, kernel(borrowing, name_of=function))
 
 
-def run_shared(shared: SharedKernel, rows: int, threads: int, *arguments: Any, min_rows: int = MIN_ROWS) -> None:
-    """Have a kernel work on `rows` rows of its arguments, on up to `threads` threads.
+def run_shared(shared: Callable[..., None], rows: int, threads: int, *arguments: Any, min_rows: int = MIN_ROWS) -> None:
+    """Have a shared kernel work on `rows` rows of its arguments, on up to `threads` threads.
 
-    Each takes `min_rows` rows or more at a time.
+    All of the work is done when this returns. An error that the kernel raises in any thread is raised here; rows that
+    nobody has begun are then left out.
+
+    Args:
+        min_rows: rows that are worth a thread; a thread takes at least so many at a time.
     """
-    threads = min(threads, rows // min_rows, _MAX_THREADS)
-    crew = _crew_of(os.getpid()) if threads > 1 and not numba_config.DISABLE_JIT else None
-    if crew is None or not crew.free.acquire(blocking=False):  # not free: at work for another thread of the program
-        shared.alone(0, rows, *arguments)
+    threads = min(threads, rows // min_rows)
+    if threads < 2 or numba_config.DISABLE_JIT:
+        shared(0, rows, *arguments)
         return
+    size = max(min_rows, -(-rows // (threads * _CHUNKS_EACH)))
+    firsts = deque(range(0, rows, size))
+
+    def work() -> None:
+        while True:
+            try:
+                first = firsts.popleft()
+            except IndexError:
+                return
+            try:
+                shared(first, min(first + size, rows), *arguments)
+            except BaseException:
+                firsts.clear()
+                raise
+
+    pool = _pool(threads - 1)
+    helpers = []
     try:
-        chunk = max(min_rows, -(-rows // (threads * _CHUNKS_EACH)))
-        crew.run(shared.with_crew, rows, chunk, threads, arguments)
+        for _ in range(threads - 1):
+            helpers.append(pool.submit(work))
+    except RuntimeError:  # the system allows no more threads, or Python is about to exit
+        pool.shutdown(cancel_futures=True)
+        _pool.cache_clear()
+    try:
+        work()
     finally:
-        crew.free.release()
+        # One that has not begun by now finds nothing to do. Not to wait for it is what makes nested calls safe.
+        running = [helper for helper in helpers if not helper.cancel()]
+        errors = [helper.exception() for helper in running]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+@functools.cache
+def _pool(size: int) -> ThreadPoolExecutor:
+    """The pool of `size` threads of this process; they sleep when there is nothing to do."""
+    return ThreadPoolExecutor(size, thread_name_prefix="isis_env")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has none of its parent's threads
 
 
 def available_cores() -> int:
@@ -107,160 +116,17 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Crew:
-    """The helper threads of one process.
-
-    Attributes:
-        free: held by the thread whose job is being done.
-    """
-
-    def __init__(self) -> None:
-        self.free = threading.Lock()
-        self._process = os.getpid()
-        self._board = np.zeros(_WORDS, np.int64)
-        self._threads: list[threading.Thread] = []
-        self._wake = threading.Condition()
-        self._asleep = 0
-        self._closing = False
-        atexit.register(self._close)
-
-    def run(self, with_crew: Callable[..., None], rows: int, chunk: int, threads: int, arguments: tuple) -> None:
-        """Do a job on up to so many threads, the caller's among them; all of it is done when this returns."""
-        for place in range(1 + len(self._threads), threads):
-            thread = threading.Thread(target=self._help, args=(place,), name=f"isis_env-{place}", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the system allows no more: those that are there do all the work
-                break
-            self._threads.append(thread)
-        if self._asleep:
-            with self._wake:
-                self._wake.notify_all()
-        with_crew(self._board, rows, chunk, threads, *arguments)
-        if self._board[_FAILED]:
-            raise RuntimeError(f"{with_crew.__name__} failed in a thread; out of memory?")
-
-    def _help(self, place: int) -> None:
-        while not self._closing:
-            if not _serve(self._board, place, _PATIENCE):
-                with self._wake:
-                    self._asleep += 1
-                    if not self._closing:
-                        self._wake.wait()
-                    self._asleep -= 1
-
-    def _close(self) -> None:
-        if os.getpid() != self._process:
-            return  # in a forked child, which has none of these threads
-        self._closing = True
-        with self._wake:
-            self._wake.notify_all()
-        for thread in self._threads:
-            thread.join()
+def max_threads() -> int:
+    """The most threads that may be asked for: 64, or one per core of a larger machine."""
+    return max(64, os.cpu_count() or 1)
 
 
-_crews: dict[int, _Crew] = {}
-
-
-def _crew_of(process: int) -> _Crew:
-    """That of this process: a forked child has no threads of its parent's."""
-    return _crews.get(process) or _crews.setdefault(process, _Crew())
-
-
-def _alone(first, last, *arguments):
-    """`shared_kernel` makes a kernel of this for each of its own."""
-    _rows_kernel(first, last, *_borrowed(arguments))  # noqa: F821 (given by `shared_kernel`)
-
-
-def _with_crew(crew, rows, chunk, threads, *arguments):
-    """Offer a job, take part in it, and close it. `shared_kernel` makes a kernel of this for each of its own.
-
-    Helpers use what numba has made of the arguments, which ends with this call: so it waits for them.
-    """
-    _write_arguments(crew, _borrowed(arguments))
-    crew[_ENTRY] = _entry(arguments)  # noqa: F821 (given by `shared_kernel`)
-    crew[_ROWS], crew[_CHUNK], crew[_THREADS], crew[_FAILED] = rows, chunk, threads, 0
-    for share in range(threads):
-        crew[_TAKEN + _APART * share] = 0
-    _store(crew, _OPEN, 1)
-    _work(crew, 0)
-    _store(crew, _OPEN, 0)
-    looks = 0
-    while _load(crew, _ACTIVE) != 0:
-        looks += 1
-        if looks > _PATIENCE:
-            _yield()  # a helper is slow, maybe because it waits for this core
-
-
-@kernel
-def _work(crew, place):
-    """Do chunks of the open job until none is left, those of the own share first; whether there were any."""
-    rows, chunk, threads = crew[_ROWS], crew[_CHUNK], crew[_THREADS]
-    some = False
-    for turn in range(threads):
-        share = (place + turn) % threads
-        begin, end = rows * share // threads, rows * (share + 1) // threads
-        first = begin + _add(crew, _TAKEN + _APART * share, chunk)
-        while first < end:
-            some = True
-            if _call(crew, first, min(first + chunk, end)) != 0:
-                crew[_FAILED] = 1
-            first = begin + _add(crew, _TAKEN + _APART * share, chunk)
-    return some
-
-
-@kernel
-def _serve(crew, place, patience):
-    """Take part in jobs until none has come for a while; whether there were any.
-
-    A job may be closed at any moment. So a helper says that it is active before it looks whether the job is still open,
-    and whoever closes it waits until nobody is.
-    """
-    some = False
-    looks = 0
-    while looks < patience:
-        looks += 1
-        if _load(crew, _OPEN) != 0 and place < crew[_THREADS]:
-            _add(crew, _ACTIVE, 1)
-            if _load(crew, _OPEN) != 0 and _work(crew, place):
-                some = True
-                looks = 0
-            _add(crew, _ACTIVE, -1)
-    return some
-
-
-# Machine code that numba has no words for: atomic access to a crew's array, and calls by address.
-
-
-@intrinsic
-def _load(typingctx, array, index):
-    """`array[index]` (int64), in one order for all threads."""
-
-    def codegen(context, builder, signature, args):
-        return builder.load_atomic(_pointer(context, builder, signature, args), "seq_cst", 8)
-
-    return types.int64(array, types.intp), codegen
-
-
-@intrinsic
-def _store(typingctx, array, index, value):
-    """`array[index] = value` (int64), in one order for all threads."""
-
-    def codegen(context, builder, signature, args):
-        builder.store_atomic(args[2], _pointer(context, builder, signature, args), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, types.int64), codegen
-
-
-@intrinsic
-def _add(typingctx, array, index, value):
-    """`array[index] += value` (int64) in one step; what was there before."""
-
-    def codegen(context, builder, signature, args):
-        return builder.atomic_rmw("add", _pointer(context, builder, signature, args), args[2], "seq_cst")
-
-    return types.int64(array, types.intp, types.int64), codegen
+def check_threads(threads: object, name: str = "threads") -> int:
+    """`threads` as an int from 1 to `max_threads()`, or a ValueError that names it as `name`."""
+    checked = check_positive(name, threads)
+    if checked > max_threads():
+        raise ValueError(f"{name}={checked}: must be at most {max_threads()} on this machine")
+    return checked
 
 
 @intrinsic
@@ -268,7 +134,7 @@ def _borrowed(typingctx, arguments):
     """The tuple `arguments`, its arrays such that nobody counts references to them.
 
     Every slice of an array counts one more for a while, in one place for all threads: they would spend most of their
-    time in fetching it from each other.
+    time in fetching it from each other. The caller of the kernel holds a reference until the kernel has returned.
     """
 
     def codegen(context, builder, signature, args):
@@ -286,83 +152,3 @@ def _borrowed(typingctx, arguments):
         return borrow(signature.args[0], args[0])
 
     return arguments(arguments), codegen
-
-
-@intrinsic
-def _write_arguments(typingctx, crew, arguments):
-    """Put the tuple `arguments`, as numba holds it, where `_entry` finds it."""
-
-    def codegen(context, builder, signature, args):
-        room = 8 * (_WORDS - _ARGUMENTS)
-        size = context.get_abi_sizeof(args[1].type)
-        assert size <= room, f"arguments of {size} bytes, must be at most {room}"
-        place = _pointer(context, builder, signature, [args[0], context.get_constant(types.intp, _ARGUMENTS)])
-        builder.store(args[1], builder.bitcast(place, args[1].type.as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(crew, arguments), codegen
-
-
-_ENTRY_TYPE = ir.FunctionType(ir.IntType(32), [ir.IntType(8).as_pointer(), ir.IntType(64), ir.IntType(64)])
-
-
-def _entry_of(rows_kernel: Any) -> Any:
-    """A function of kernels: from a job's arguments to the address of code that calls `rows_kernel`.
-
-    The code takes (arguments, first, last) and returns a status, 0 where all is well.
-    """
-
-    @intrinsic
-    def entry(typingctx, arguments):
-        kernel_types = (types.int64, types.int64, *arguments)
-
-        def codegen(context, builder, signature, args):
-            compiled = rows_kernel.get_compile_result(types.void(*kernel_types))
-            context.active_code_library.add_linking_library(compiled.library)
-            callee = context.declare_function(builder.module, compiled.fndesc)
-            function = ir.Function(builder.module, _ENTRY_TYPE, f"{compiled.fndesc.mangled_name}_entry")
-            function.linkage = "internal"
-            inner = ir.IRBuilder(function.append_basic_block())
-            packed = inner.bitcast(function.args[0], context.get_value_type(arguments).as_pointer())
-            passed = [*function.args[1:], *cgutils.unpack_tuple(inner, inner.load(packed, align=8))]
-            status, _ = context.call_conv.call_function(inner, callee, types.void, kernel_types, passed)
-            inner.ret(status.code)
-            return builder.ptrtoint(function, ir.IntType(64))
-
-        return types.int64(arguments), codegen
-
-    return entry
-
-
-@intrinsic
-def _call(typingctx, crew, first, last):
-    """Call the job's entry on some rows; its status."""
-
-    def codegen(context, builder, signature, args):
-        def word(index):
-            return _pointer(context, builder, signature, [args[0], context.get_constant(types.intp, index)])
-
-        entry = builder.inttoptr(builder.load(word(_ENTRY)), _ENTRY_TYPE.as_pointer())
-        arguments = builder.bitcast(word(_ARGUMENTS), ir.IntType(8).as_pointer())
-        return builder.call(entry, [arguments, args[1], args[2]])
-
-    return types.int32(crew, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _yield(typingctx):
-    """Let others have this core, where the system knows how."""
-
-    def codegen(context, builder, signature, args):
-        if os.name == "posix":
-            function = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, function, "sched_yield"), [])
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-def _pointer(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-    """To entry `args[1]` of the array `args[0]`."""
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [args[1]])

@@ -13,7 +13,7 @@ def render_text(s: np.record, ended: bool = False) -> str:
     A stone is its seat in round brackets, a tile its face in square ones, empty where the face is not known.
 
     Args:
-        s: an element of an array of `STATE`, as far as the viewer may know it (`observation.conceal`).
+        s: an element of an array of `STATE`, as far as the viewer may know it (`secrecy.conceal`).
         ended: whether the game is over although the board is not full, so that nobody is to move.
     """
     side = int(s.side)

@@ -26,7 +26,8 @@ from sb3_contrib.common.wrappers import ActionMasker
 from isis_env import isis_osiris_v0
 from isis_env.kernels.threads import available_cores
 from tests.benchmarks.rates import Comparison, by_turns, one_core
-from train.config import TrainConfig, read_config
+from train.config import TrainConfig
+from train.config_file import read_config
 from train.ppo.policy import BoardPolicy
 from train.profile import profile, train_on, warmed_up
 
@@ -84,9 +85,10 @@ def peer(policy: type[MaskableActorCriticPolicy], steps: int, **settings) -> Cal
 def same_workload(config: TrainConfig) -> Callable[[], float]:
     """The peer with our network and our workload per step."""
     ppo = config.ppo
-    steps = ppo.games * ppo.steps_per_update
+    steps = ppo.n_envs * ppo.n_steps
     kwargs = asdict(config.network)
-    return peer(BoardPolicy, steps, n_steps=steps, batch_size=ppo.minibatch, n_epochs=ppo.epochs, policy_kwargs=kwargs)
+    same = {"n_steps": steps, "batch_size": ppo.batch_size, "n_epochs": ppo.n_epochs}
+    return peer(BoardPolicy, steps, **same, policy_kwargs=kwargs)
 
 
 def measured(cores: int) -> tuple[dict[str, float], float]:

@@ -1,1 +1,1 @@
-"""PPO by self-play: `trainer` is the loop, the other modules are its parts."""
+"""PPO by self-play: `trainer` is the loop, `run` what is before and after it, the other modules are its parts."""

@@ -23,7 +23,17 @@ from train.config import TrainConfig
 from train.ppo.opponents import OpponentPool
 from train.ppo.policy import policy_network
 
-MAY_CHANGE = ("name", "steps", "runs_folder", "checkpoint_every", "keep_last", "keep_every", "threads", "evaluation")
+MAY_CHANGE = (
+    "name",
+    "steps",
+    "earlier_steps",
+    "runs_folder",
+    "checkpoint_every",
+    "keep_last",
+    "keep_every",
+    "threads",
+    "evaluation",
+)
 
 TENSORS_FILE, COUNTERS_FILE = "training.safetensors", "training.json"
 

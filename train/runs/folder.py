@@ -4,15 +4,22 @@ import itertools
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from agents.learned.checkpoint import CHECKPOINTS_FOLDER, list_checkpoints, network_metadata, save_checkpoint
 from agents.learned.network import BoardNetwork
 from isis_env.kernels.threads import available_cores
-from train.config import ConfigError, TrainConfig, dump_config, read_config
+from train.command import write_text
+from train.config import ConfigError, TrainConfig
+from train.config_file import dump_config, read_config
 
 CONFIG_FILE, EVALUATION_FILE = "config.yaml", "evaluation.json"
+LOCK_FILE = ".lock"  # held while a process trains the run
 
 # What a run may need of the disk before it is even started; checkpoints are a few hundred kilobytes each.
 FREE_BYTES = 100 * 2**20
@@ -69,6 +76,47 @@ def open_run_folder(folder: Path) -> TrainConfig:
     if not (folder / CONFIG_FILE).is_file():
         raise ConfigError(f"{folder}: no run folder; it must hold {CONFIG_FILE}")
     return read_config(folder / CONFIG_FILE, [])
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from training the run.
+
+    Raises:
+        ConfigError: one is at it.
+    """
+    lock = FileLock(folder / LOCK_FILE, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ConfigError(f"{folder}: another process is training this run") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def continue_to(folder: Path, config: TrainConfig, done: int, steps: int) -> TrainConfig:
+    """The config of a run that has taken `done` steps and goes on until `steps`, as it now stands in its folder.
+
+    The evaluation of the end that it had so far is kept under another name.
+
+    Raises:
+        OSError: the folder cannot be written; the config there is as it was.
+    """
+    if steps == config.steps:
+        return config
+    earlier = [pair for pair in config.earlier_steps if pair[0] < done]
+    if done and len(earlier) == len(config.earlier_steps):
+        earlier.append([done, config.steps])
+    elif done:
+        earlier.append([done, config.earlier_steps[len(earlier)][1]])
+    config = replace(config, steps=steps, earlier_steps=earlier)
+    evaluation = folder / EVALUATION_FILE
+    if evaluation.exists():
+        evaluation.replace(folder / f"evaluation-step-{done:010d}.json")
+    write_text(folder / CONFIG_FILE, dump_config(config))
+    return config
 
 
 def save(folder: Path, network: BoardNetwork, config: TrainConfig, step: int, files: dict[str, bytes]) -> None:

@@ -1,5 +1,7 @@
 """What came of a run, for reading: `report.md` and `curves.png` in its folder."""
 
+import csv
+import io
 import json
 import shlex
 from collections.abc import Sequence
@@ -8,11 +10,17 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from train.config import ConfigError
-from train.ppo.metrics import METRICS_FILE, read_metrics
-from train.runs.folder import CONFIG_FILE, EVALUATION_FILE, git_revision
+from isis_env.config import GameConfig
+from train.command import write_bytes, write_text
+from train.config import ConfigError, TrainConfig
+from train.runs.folder import CONFIG_FILE, EVALUATION_FILE, git_revision, open_run_folder
+from train.runs.metrics import METRICS_FILE, read_metrics
 
 REPORT_FILE, CURVES_FILE = "report.md", "curves.png"
+
+# Score rates over 400 paired games on the way of one run, and over 1,000 at its end; this command made them.
+KNOWN_CURVE_FILE = Path(__file__).with_name("known_curve.csv")
+KNOWN_CURVE_COMMAND = "python -m train configs/quickstart.yaml --threads 1 --evaluation.every 50000"
 
 # What the small panels beside the score rates show, with the name of the axis.
 PANELS = {
@@ -25,6 +33,7 @@ PANELS = {
 
 def write_report(folder: Path) -> None:
     """Write `report.md` and `curves.png` from what else stands in the run folder."""
+    config = open_run_folder(folder)
     rows = read_metrics(folder / METRICS_FILE)
     results = read_evaluations(folder)
     draw_curves([(folder.name, rows, results)], folder / CURVES_FILE)
@@ -35,18 +44,47 @@ def write_report(folder: Path) -> None:
         f"# {folder.name}",
         "",
         f"{last['step']:,} steps in {time}, config `{CONFIG_FILE}`, code {git_revision()}.",
+        *(
+            f"Up to step {until:,} the schedules were those of a run of {steps:,} steps."
+            for until, steps in config.earlier_steps
+        ),
+        *([f"Began with the weights of `{config.init}`."] if config.init else []),
         "",
         *result_table(results),
         "",
         f"![learning curves]({CURVES_FILE})",
         "",
+        *learning_curve_note(config, int(last["step"])),
         "To measure again:",
         "",
         "```",
         *(_command(folder, result) for result in results),
         "```",
     ]
-    (folder / REPORT_FILE).write_text("\n".join(lines) + "\n")
+    write_text(folder / REPORT_FILE, "\n".join(lines) + "\n")
+
+
+def learning_curve_note(config: TrainConfig, steps: int) -> list[str]:
+    """Where a run of so many steps is on the known learning curve, in Markdown; nothing for forms without one."""
+    if config.forms() != [GameConfig()] or config.game.recall != "full":
+        return []
+    with KNOWN_CURVE_FILE.open() as stream:
+        known = [(int(row["steps"]), row["random"], row["greedy"]) for row in csv.DictReader(stream)]
+    here = min(range(len(known)), key=lambda index: abs(known[index][0] - steps))
+    shown = sorted({0, 1, 2, 3, 5, 7, 11, 15, len(known) - 1, here})
+    return [
+        f"Where {steps:,} steps are on the known learning curve of this game: score rates of one run of a million",
+        f"steps, `{KNOWN_CURVE_COMMAND}`.",
+        "Against `greedy` there is nothing to see before 150,000 steps.",
+        "",
+        "| steps | against `random` | against `greedy` | |",
+        "|---|---|---|---|",
+        *(
+            f"| {known[index][0]:,} | {known[index][1]} | {known[index][2]} | {'about here' if index == here else ''} |"
+            for index in shown
+        ),
+        "",
+    ]
 
 
 def _command(folder: Path, result: dict[str, Any]) -> str:
@@ -121,7 +159,9 @@ def draw_curves(runs: Sequence[tuple[str, list[dict], list[dict]]], file: Path) 
         panel.set_title(label, fontsize="small")
         panel.grid(alpha=0.3)
         panel.tick_params(labelsize="x-small")
-    figure.savefig(file, dpi=120)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    write_bytes(file, picture.getvalue())
 
 
 def score_curves(rows: list[dict], results: list[dict]) -> dict[str, list[tuple[float, float]]]:

@@ -13,65 +13,63 @@ another agent, such as a run folder where training has gone on.
 import argparse
 import sys
 from collections.abc import Sequence
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import agents  # noqa: F401  (registers its specs)
 from isis_env.config import GameConfig
-from train.command import add_game_arguments, form_slug
+from train.command import ArgumentParser, add_game_arguments, form_slug, run_command, whole_number
+from train.evaluate import add_secret_argument
 from train.tournament.crosstable import print_ranking
 from train.tournament.run import CHUNK, tournament
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m train.tournament", description=__doc__.splitlines()[0])
+    parser = ArgumentParser(prog="python -m train.tournament", description=__doc__.splitlines()[0])
     parser.add_argument(
         "agents", nargs="+", metavar="AGENT", help="spec, such as greedy, random or ppo:runs/quickstart"
     )
     parser.add_argument(
-        "--games", type=int, default=1000, help="at each table, rounded up to whole blocks (default: %(default)s)"
+        "--games",
+        type=whole_number,
+        default=1000,
+        help="per table, rounded up to whole blocks (default: %(default)s)",
     )
     add_game_arguments(parser)
+    add_secret_argument(parser)
     parser.add_argument("--out", type=Path, help="folder (default: in results/, named after the form and the seed)")
-    parser.add_argument("--jobs", type=int, help="processes, each on a core of its own (default: one per core)")
+    parser.add_argument("--jobs", type=whole_number, help="processes, each on its own core (default: one per core)")
     parser.add_argument(
-        "--chunk", type=int, default=CHUNK, help="games played at once and then stored (default: %(default)s)"
+        "--chunk", type=whole_number, default=CHUNK, help="games played at once and then stored (default: %(default)s)"
     )
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; 0, or with one line on stderr 2 where an argument cannot be used, 1 where a process was killed."""
-    options = _arguments(argv)
-    try:
-        config = GameConfig(options.board, options.players, options.common_reserve)
-        folder = options.out or _default_folder(config, options.seed)
-        ranking = tournament(
-            options.agents,
-            config,
-            options.games,
-            options.seed,
-            folder,
-            jobs=options.jobs,
-            chunk=options.chunk,
-            progress=True,
-        )
-    except (ValueError, TypeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except BrokenProcessPool:
-        print("error: a process that played was killed, or could not start; the same command goes on", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
-        return 130
+    """Entry point; returns the exit status, see `run_command`."""
+    return run_command(lambda: _tournament(_arguments(argv)), stopped="stopped; the same command goes on")
+
+
+def _tournament(options: argparse.Namespace) -> None:
+    config = GameConfig(options.board, options.players, options.common_reserve)
+    folder = options.out or _default_folder(config, options.seed, options.secret)
+    ranking = tournament(
+        options.agents,
+        config,
+        options.games,
+        options.seed,
+        folder,
+        jobs=options.jobs,
+        chunk=options.chunk,
+        progress=True,
+        secret=options.secret,
+    )
     print_ranking(ranking)
     print(f"written to {folder}")
-    return 0
 
 
-def _default_folder(config: GameConfig, seed: int) -> Path:
-    return Path("results") / f"tournament-{form_slug(config.board, config.players, config.common_reserve)}-seed{seed}"
+def _default_folder(config: GameConfig, seed: int, secret: str | None) -> Path:
+    form = form_slug(config.board, config.players, config.common_reserve)
+    return Path("results") / f"tournament-{form}-seed{seed}{'-secret' if secret else ''}"
 
 
 if __name__ == "__main__":

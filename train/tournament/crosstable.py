@@ -12,7 +12,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from train.command import form_title, make_console, write_json, write_text
+from train.command import form_title, make_console, write_bytes, write_json, write_text
 from train.tournament.ratings import ANCHOR, Ranking, Standing
 
 TABLE_FILE, MARKDOWN_FILE = "table.json", "table.md"
@@ -20,7 +20,7 @@ CROSSTABLE_FILE, RATINGS_FILE = "crosstable.csv", "ratings.csv"
 CROSSTABLE_PICTURE, RATINGS_PICTURE = "crosstable.png", "ratings.png"
 
 # With more agents than this the intervals find no room in a crosstable on screen.
-MAX_WIDE = 5
+MAX_WIDE = 4
 
 HEADINGS = ("rating", "score", "draws %", "ties %", "illegal", "ms")
 
@@ -94,7 +94,8 @@ def remarks(ranking: Ranking) -> list[str]:
 def _title(ranking: Ranking) -> str:
     r = ranking
     games = f"{r.games} games in {r.blocks} blocks at each of {len(r.tables)} tables"
-    return f"{form_title(r.board, r.players, r.common_reserve)}: {games}, seed {r.seed}"
+    form = form_title(r.board, r.players, r.common_reserve)
+    return f"{form}: {games}, seed {r.seed}{', secret deals' if r.secret else ''}"
 
 
 def _crosstable_title(ranking: Ranking) -> str:
@@ -146,7 +147,7 @@ def _words(standing: Standing) -> list[str]:
 
 
 def _score(rate: float, interval: tuple[float, float], wide: bool) -> str:
-    return f"{rate:.3f} ±{(interval[1] - interval[0]) / 2:.3f}" if wide else f"{rate:.2f}"
+    return f"{rate:.3f} ({interval[0]:.3f}-{interval[1]:.3f})" if wide else f"{rate:.2f}"
 
 
 def _markdown(ranking: Ranking) -> list[str]:
@@ -157,8 +158,9 @@ def _markdown(ranking: Ranking) -> list[str]:
         f"{_title(ranking)}.",
         "",
         f"Ratings are in Elo-like units, {zero}, with 95 % intervals by bootstrap over blocks; they count who came "
-        "before whom, scores who won. ± is the half of a 95 % t interval over blocks. Draws: how often a tile was "
-        "drawn where a stone was possible, too. Ms: mean time of a decision on one core.",
+        "before whom, scores who won; theirs are 95 % t intervals over blocks on the logit scale, which keeps them "
+        "between 0 and 1. Draws: how often a tile was drawn where a stone was possible, too. Ms: mean time of a "
+        "decision on one core.",
         "",
     ]
     for table in _tables(ranking, wide=True):
@@ -190,6 +192,7 @@ def _command(ranking: Ranking) -> str:
     agents = shlex.join(standing.agent for standing in ranking.agents)
     form = f"--board {ranking.board} --players {ranking.players}"
     form += " --common-reserve" if ranking.common_reserve else ""
+    form += f" --secret {shlex.quote(ranking.secret)}" if ranking.secret else ""
     return f"python -m train.tournament {agents} {form} --games {ranking.games} --seed {ranking.seed} --out NEW_FOLDER"
 
 
@@ -214,6 +217,13 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def _save(figure: Any, file: Path) -> None:
+    """The picture is there as a whole, or as it was before."""
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    write_bytes(file, picture.getvalue())
+
+
 def _draw_crosstable(ranking: Ranking, file: Path) -> None:
     from matplotlib.colors import TwoSlopeNorm
     from matplotlib.figure import Figure
@@ -233,7 +243,7 @@ def _draw_crosstable(ranking: Ranking, file: Path) -> None:
     axes.set_yticks(range(k), [f"{name}  {place}" for place, name in enumerate(names, 1)], fontsize="small")
     axes.set_title(_crosstable_title(ranking), fontsize="small", loc="right")
     figure.colorbar(image, ax=axes, label="score rate")
-    figure.savefig(file, dpi=120)
+    _save(figure, file)
 
 
 def _draw_ratings(ranking: Ranking, file: Path) -> None:
@@ -249,4 +259,4 @@ def _draw_ratings(ranking: Ranking, file: Path) -> None:
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_xlabel("rating, with 95 % interval")
     axes.grid(axis="x", alpha=0.3)
-    figure.savefig(file, dpi=120)
+    _save(figure, file)

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ class PlayedChunk:
     seconds: list[float]
 
 
-class Watched:
+class TimedAgent:
     """An agent whose decisions are timed together, and counted per game and seat (int64[games, 4]).
 
     Attributes:
@@ -86,18 +86,24 @@ def make_players(specs: Sequence[str], config: GameConfig) -> dict[str, Agent]:
     return players
 
 
-def play_chunk(chunk: Chunk, config: GameConfig, players: dict[str, Agent]) -> PlayedChunk:
-    """Play a chunk in this process."""
+def play_chunk(
+    chunk: Chunk,
+    config: GameConfig,
+    players: dict[str, Agent],
+    secret: str | None,
+    report: Callable[[float], object] = lambda games: None,
+) -> PlayedChunk:
+    """Play a chunk in this process; `secret` and `report` as `play_blocks` has them."""
     n = config.players
-    watched = [Watched(players[spec], len(chunk.seeds) * n) for spec in chunk.table]
-    records = play_blocks(watched, config, chunk.seeds)
+    timed = [TimedAgent(players[spec], len(chunk.seeds) * n) for spec in chunk.table]
+    records = play_blocks(timed, config, chunk.seeds, report, secret)
     games = np.zeros(len(records), GAME)
     for name in RECORD.names or ():
         games[name] = records[name]
     games["seed"] = np.repeat(chunk.seeds, n)
     for name in COUNTS:
-        games[name] = sum(getattr(agent, name) for agent in watched)
-    return PlayedChunk(chunk.table, games, [agent.seconds for agent in watched])
+        games[name] = sum(getattr(agent, name) for agent in timed)
+    return PlayedChunk(chunk.table, games, [agent.seconds for agent in timed])
 
 
 def tables_of(specs: Sequence[str], n: int) -> list[tuple[str, ...]]:

@@ -43,7 +43,7 @@ class Cell:
 
     Attributes:
         score_rate: mean share of the win, as `train.evaluate` has it.
-        interval: its 95 % t interval over blocks.
+        interval: its 95 % interval over blocks, see `train.evaluate.t_interval`.
         separated: whether the interval leaves out the equal share, 1 / players.
     """
 
@@ -60,7 +60,7 @@ class Standing:
 
     Attributes:
         rating, rating_interval: in Elo-like units, 95 % by bootstrap over blocks; see `ratings`.
-        score_rate, interval: mean over the tables at which it holds one seat, t interval over blocks.
+        score_rate, interval: mean over the tables at which it holds one seat, 95 % interval over blocks.
         margin: mean per seat of own score minus the mean of the others'; forfeited games as `reward.forfeit` pays.
         tied_games: share of its games that had several winners.
         by_turn: score rate of one of its seats by order of play from the start player.
@@ -113,6 +113,7 @@ class Ranking:
         neighbours: in the same order.
         groups: the agents of a group were ahead of those of later ones in every game, so that how far their ratings are
             apart rests on the tie that is added (see `ratings`); one group where there is no such gap.
+        secret: what the deals follow from besides the seed (see `train.secret`), or None.
     """
 
     board: str
@@ -128,10 +129,16 @@ class Ranking:
     cells: list[Cell]
     neighbours: list[Neighbours]
     groups: list[list[str]]
+    secret: str | None = None
 
 
 def rank(
-    games: np.ndarray, tables: Sequence[Sequence[int]], names: Sequence[str], seconds: np.ndarray, config: GameConfig
+    games: np.ndarray,
+    tables: Sequence[Sequence[int]],
+    names: Sequence[str],
+    seconds: np.ndarray,
+    config: GameConfig,
+    secret: str | None = None,
 ) -> Ranking:
     """Everything that the games say.
 
@@ -140,6 +147,7 @@ def rank(
         tables: the agents of every table, of two or of n; the last fills the remaining seats.
         names: the agents' specs.
         seconds: float[len(names)], what each took for all its decisions.
+        secret: what the deals followed from besides the seed, if there was one.
     """
     n = config.players
     wins = pairwise_wins(games, len(names))
@@ -174,6 +182,7 @@ def rank(
         cells=_crosstable(games, tables, names, order, n),
         neighbours=neighbours,
         groups=_groups(wins.sum(axis=0), names, order),
+        secret=secret,
     )
 
 

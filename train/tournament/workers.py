@@ -1,27 +1,63 @@
-"""The chunks of a tournament on several processes, each kept to one core."""
+"""The chunks of a tournament on several processes, each kept to one core.
+
+The processes are loky's: it notices when one is killed, and kills the others when the tournament is stopped.
+"""
 
 import contextlib
 import itertools
-import multiprocessing
+import multiprocessing.util
 import os
+import queue
 import random
 import signal
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
+from typing import Any
 
 import torch
+from loky import ProcessPoolExecutor
+from loky.backend import get_context
 
 import agents  # noqa: F401  (registers its specs)
 from isis_env.agent import Agent
+from isis_env.command_line import SIGNALS
 from isis_env.config import GameConfig
 from train.tournament.play import Chunk, PlayedChunk, make_players, play_chunk
 
 
+class WorkerError(RuntimeError):
+    """A process of the tournament is gone; what was stored is kept."""
+
+    exit_status = 1
+
+
+# Seconds between two reports of a worker, or two looks for them.
+REPORT_SECONDS = 0.25
+
+
 def play_all(
-    chunks: Sequence[Chunk], specs: Sequence[str], config: GameConfig, jobs: int
+    chunks: Sequence[Chunk],
+    specs: Sequence[str],
+    config: GameConfig,
+    jobs: int,
+    secret: str | None,
+    report: Callable[[float], object],
 ) -> Generator[PlayedChunk, None, None]:
-    """The chunks as they get finished, on `jobs` processes of one core each; on one in this process."""
+    """Play chunks on `jobs` processes of one core each; where that is 1, in this process.
+
+    Args:
+        secret: what the deals follow from besides the seeds, or None.
+        report: called with the number of games played since the last call, of which parts count, too.
+
+    Yields:
+        Every chunk as soon as it is finished.
+
+    Raises:
+        WorkerError: a process was killed, or could not start.
+    """
     if not chunks:
         return
     jobs = min(jobs, len(chunks))
@@ -30,46 +66,99 @@ def play_all(
         with _on_core(cores[0]):
             players = make_players(specs, config)
             for chunk in chunks:
-                yield play_chunk(chunk, config, players)
+                yield play_chunk(chunk, config, players, secret, report)
         return
-    context = multiprocessing.get_context("spawn")
-    queue = context.SimpleQueue()
+    context = get_context("loky")
+    free_cores, messages = context.SimpleQueue(), context.SimpleQueue()
     for core in cores:
-        queue.put(core)
-    pool = ProcessPoolExecutor(jobs, context, _start_worker, (queue, specs, config))
-    others = set(multiprocessing.active_children())
+        free_cores.put(core)
+    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    pool = ProcessPoolExecutor(
+        jobs,
+        context=context,
+        initializer=_start_worker,
+        initargs=(os.getpid(), free_cores, messages, specs, config, secret),
+    )
+    resource_tracker.ensure_running()  # it would unblock signals when it is started in between
     try:
-        for future in as_completed([pool.submit(_play_in_worker, chunk) for chunk in chunks]):
-            yield future.result()
-    except BaseException:  # an error or Ctrl-C; what is under way is not worth waiting for
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
+        with _signals_blocked():  # the workers inherit it, and start with the first chunk
+            for index, chunk in enumerate(chunks):
+                pool.submit(_play_in_worker, index, chunk).add_done_callback(
+                    lambda future, index=index: finished.put((index, future))
+                )
+        under_way: dict[int, float] = {}  # games played of the chunks that are not finished
+        done: set[int] = set()
+        while len(done) < len(chunks):
+            while not messages.empty():
+                index, games = messages.get()
+                if index not in done:
+                    report(games - under_way.get(index, 0.0))
+                    under_way[index] = games
+            try:
+                index, future = finished.get(timeout=REPORT_SECONDS)
+            except queue.Empty:
+                continue
+            played = future.result()
+            done.add(index)
+            report(len(played.games) - under_way.pop(index, 0.0))
+            yield played
+    except BaseException as error:  # or Ctrl-C; what is under way is not worth waiting for
+        pool.shutdown(kill_workers=True)
+        if isinstance(error, BrokenProcessPool):
+            raise WorkerError(
+                "a process that played was killed, or could not start; the same command goes on"
+            ) from None
         raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    pool.shutdown()
 
 
-_worker: tuple[GameConfig, dict[str, Agent]]
+_worker: tuple[GameConfig, dict[str, Agent], str | None, Any]
 
 
-def _start_worker(cores: "multiprocessing.SimpleQueue[int | None]", specs: Sequence[str], config: GameConfig) -> None:
+def _start_worker(
+    parent: int, free_cores: Any, messages: Any, specs: Sequence[str], config: GameConfig, secret: str | None
+) -> None:
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent sees to it
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _use_core(cores.get())
-    _worker = config, make_players(specs, config)
+    threading.Thread(target=_end_with_parent, args=[parent], daemon=True).start()
+    core = free_cores.get()
+    # loky replaces a worker that has come to hold much memory; the next one takes its core.
+    multiprocessing.util.Finalize(None, free_cores.put, (core,), exitpriority=0)
+    _use_core(core)
+    _worker = config, make_players(specs, config), secret, messages
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """A worker whose parent was killed would wait for work forever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+    while os.getppid() == parent:
+        time.sleep(REPORT_SECONDS)
     os._exit(1)
 
 
-def _play_in_worker(chunk: Chunk) -> PlayedChunk:
-    return play_chunk(chunk, *_worker)
+def _play_in_worker(index: int, chunk: Chunk) -> PlayedChunk:
+    config, players, secret, messages = _worker
+    played, last_report = 0.0, time.monotonic()
+
+    def report(games: float) -> None:
+        nonlocal played, last_report
+        played += games
+        if time.monotonic() - last_report > REPORT_SECONDS:
+            last_report = time.monotonic()
+            messages.put((index, played))
+
+    return play_chunk(chunk, config, players, secret, report)
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Processes that are started in here never receive the signals that ask to stop: this process sees to them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _some_cores(jobs: int) -> list[int | None]:

@@ -1,0 +1,1 @@
+"""Training runs: their folder, their report, and the same run under several seeds."""
