@@ -42,7 +42,10 @@ run_shared(add, 10, 2, numbers, min_rows=1)
 print(int(numbers.sum()), triple(2), folder)
 """
 
-pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled"),
+]
 
 
 class Program:

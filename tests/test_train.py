@@ -16,6 +16,8 @@ from train.config import TrainConfig
 from train.config_file import dump_config, read_config
 from train.evaluate import evaluate
 
+pytestmark = pytest.mark.slow
+
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 
 
