@@ -107,24 +107,24 @@ def _replay_all(decks, states, legal):
 @kernel
 def _replay(deck, state):
     """Begin anew in `state` (`STATE[1]`) and go on by its own history while that is legal; whether all of it is."""
-    told = state.copy()[0]
+    claimed = state.copy()[0]
     s = state[0]
     cells = game.cells_of(s)
-    if not (0 <= told.start < s.players and 0 <= told.placed <= cells):
+    if not (0 <= claimed.start < s.players and 0 <= claimed.placed <= cells):
         return False
-    game.reset(s, s.side, s.players, s.common_reserve, told.start)
-    for turn in range(told.placed):
-        cell = told.order[turn]
+    game.reset(s, s.side, s.players, s.common_reserve, claimed.start)
+    for turn in range(claimed.placed):
+        cell = claimed.order[turn]
         if not 0 <= cell < cells:
             return False
-        if told.board[cell] == game.TILE:
+        if claimed.board[cell] == game.TILE:
             if not game.can_draw(s):
                 return False
             play(s, deck, cells)
         if not game.legal(s, cell):
             return False
         play(s, deck, cell)
-    if told.held != game.NOTHING:
+    if claimed.held != game.NOTHING:
         if not game.can_draw(s):
             return False
         play(s, deck, cells)

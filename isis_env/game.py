@@ -2,7 +2,7 @@
 
 What the printed rules leave open is decided in `docs/rules.md`, whose decisions are cited by number.
 
-A state holds only what has happened. Which tile comes next is not in it: `draw` is told the face, so a state can be
+A state holds only what has happened. Which tile comes next is not in it: `draw` is given the face, so a state can be
 copied to any planner without leaking the future, and `outcomes` gives the odds of every face as a chance node.
 
 The verbs are numba kernels on one record. From Python pass `states[i]`, an element of an array of `STATE`; it is a

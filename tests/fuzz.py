@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from train.ppo.metrics import METRICS_FILE, read_metrics
 
 import agents  # noqa: F401  (registers the agents of the repository)
 from agents.learned.checkpoint import (
@@ -49,10 +48,12 @@ from isis_env.game import IllegalActionError
 from isis_env.learner_batch import LearnerBatch
 from isis_env.notation import NotationError
 from isis_env.policy import AgentSpecError, make_agent
-from train.config import ConfigError, TrainConfig, dump_config, read_config
+from train.config import ConfigError, TrainConfig
+from train.config_file import dump_config, read_config
+from train.runs.metrics import METRICS_FILE, read_metrics
 from train.runs.report import EVALUATION_FILE, read_evaluations
 from train.tournament.play import Chunk, make_players, play_chunk
-from train.tournament.store import check_settings, read_games, to_line
+from train.tournament.store import check_settings, read_games, read_settings, to_line
 
 SECONDS = 60  # for one case
 MEMORY = 4 * 2**30  # bytes that the cases may take beyond what the process has at its begin
@@ -203,12 +204,13 @@ class Samples:
         self.learner.reset(1)
         config = GameConfig("mini3")
         chunk = Chunk(("greedy", "random"), np.arange(2))
-        self.games_line = to_line(play_chunk(chunk, config, make_players(["greedy", "random"], config)), 2)
+        self.games_line = to_line(play_chunk(chunk, config, make_players(["greedy", "random"], config), None), 2)
         self.tournament = {
             "board": "mini3",
             "players": 2,
             "common_reserve": False,
             "seed": 0,
+            "secret": None,
             "agents": ["greedy", "random"],
             "games": 4,
         }
@@ -314,7 +316,7 @@ def tournament_games(rng: random.Random, samples: Samples, folder: Path) -> None
 def tournament_settings(rng: random.Random, samples: Samples, folder: Path) -> None:
     file = folder / "tournament.json"
     file.write_bytes(dumped(rng, damaged_json(rng, samples.tournament)))
-    expect(lambda: check_settings(file, copy.deepcopy(samples.tournament)), ValueError)
+    expect(lambda: check_settings(file, read_settings(file), copy.deepcopy(samples.tournament)), ValueError)
 
 
 def saved_env(rng: random.Random, samples: Samples, folder: Path) -> None:
@@ -522,7 +524,7 @@ def time_limit(seconds: int) -> Iterator[None]:
 
 
 def run(numbers: range | list[int], seed: int, targets: list[str] | None = None) -> list[str]:
-    """Run the cases of these numbers; what failed, a text with the traceback for each."""
+    """Run the cases of these numbers; returns a text with the traceback for each that failed."""
     names = targets or list(TARGETS)
     failures = []
     with tempfile.TemporaryDirectory() as temporary:

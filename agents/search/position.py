@@ -3,7 +3,7 @@
 A `POSITION` has all fields of `game.STATE`, so the rulebook's kernels work on it, and three things besides: the free
 cells as a list, and for every cell the sum of the tiles around it and the stones of every seat around it. They are
 brought up to date by `place`, which is `game.place` followed by that. Like a state it does not know what lies face
-down and undrawn; draws are told their face.
+down and undrawn; a draw is given its face.
 """
 
 import numpy as np
@@ -78,7 +78,7 @@ def load(s, p):
             p.index[cell] = free
             free += 1
         else:
-            _tell_neighbours(p, cell)
+            _update_neighbours(p, cell)
 
 
 @kernel
@@ -89,7 +89,7 @@ def place(p, cell):
     hole = p.index[cell]
     p.free[hole] = last
     p.index[last] = hole
-    _tell_neighbours(p, cell)
+    _update_neighbours(p, cell)
 
 
 @kernel
@@ -110,7 +110,7 @@ def weight(p, cell):
 
 
 @kernel
-def _tell_neighbours(p, cell):
+def _update_neighbours(p, cell):
     piece = p.board[cell]
     for k in range(4):
         neighbour = NEIGHBOURS[p.side, cell, k]

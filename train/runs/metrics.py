@@ -113,12 +113,12 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
     """
     if not file.exists():
         return []
-    lines = file.read_text().split("\n")[:-1]  # what has no line end is torn
     rows = []
     try:
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]  # what has no line end is torn
         for row in csv.DictReader(lines):
             numbers = {name: float(value) for name, value in row.items() if value}
             rows.append({**numbers, "step": int(numbers["step"])})
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
         raise ConfigError(f"{file}: no metrics of a run ({type(error).__name__}: {error})") from None
     return rows

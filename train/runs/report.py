@@ -109,7 +109,7 @@ def read_evaluations(folder: Path) -> list[dict[str, Any]]:
         results = json.loads(file.read_text())
         result_table(results)
         score_curves([], results)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{file}: no evaluations ({type(error).__name__}: {error})") from None
     return results
 
