@@ -87,6 +87,7 @@ def test_from_dict_refuses_what_is_no_such_env():
         isis_osiris_v0.raw_env.from_dict({**isis_osiris_v0.env().to_dict(), "name": "chess"})
 
 
+@pytest.mark.slow
 def test_a_spawned_process_plays_a_pickled_env_on():
     env, actions = mid_draw(GameConfig("standard", 3))
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -29,6 +29,7 @@ def test_copies_play_on_identically(duplicate):
     assert contents(twin) == contents(batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_works_in_child_processes(method):
     """In a child of a parent whose threads have been at work already."""

@@ -8,6 +8,8 @@ from isis_env.batch import Batch
 from tests.benchmarks.batches import COMPARED_CONFIGS, COMPARED_GAMES, Ours, check_same
 from tests.benchmarks.c_engine import Engine, build
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_c_program_and_the_batch_agree_bit_for_bit(tmp_path):
     try:

@@ -17,6 +17,8 @@ from train.config_file import read_config
 from train.ppo.setup import begin, initial_weights
 from train.runs.metrics import TIME_COLUMNS, read_metrics
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 CONFIG = """

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from aec_play import FACES, every_form, make, part
 from conftest import ALL_FORMS, BUILT_INS, STANDARD_FORMS, form_id
 
@@ -50,6 +51,7 @@ def test_seeded_games_are_the_same_forever():
     assert fingerprint() == GOLDEN
 
 
+@pytest.mark.slow
 def test_seeded_games_are_the_same_in_another_process():
     """Another hash seed, another start of the interpreter, nothing used before."""
     environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

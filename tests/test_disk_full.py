@@ -14,6 +14,8 @@ from agents.learned.checkpoint import list_checkpoints, load_checkpoint
 from train.__main__ import main
 from train.runs.metrics import TIME_COLUMNS, Metrics, read_metrics
 
+pytestmark = pytest.mark.slow
+
 resource = pytest.importorskip("resource")
 
 CONFIG = """

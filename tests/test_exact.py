@@ -16,6 +16,8 @@ from agents.search.exact import BudgetExceededError, Solver, solve
 from isis_env import GameConfig, game, notation, symmetry
 from isis_env.secrecy import known_states
 
+pytestmark = pytest.mark.slow
+
 # A form, how many cells are free at most, and seeds of random games: some in which stone or tile is a choice among
 # these last cells, some in which a stuck seat is skipped, some in which a seat is indifferent and others are not.
 ENDS = [

@@ -15,6 +15,8 @@ from isis_env.config import MAX_FACE
 from isis_env.game import NOTHING, STATE
 from isis_env.reward import REWARDS, returns
 
+pytestmark = pytest.mark.slow
+
 
 def positions_with(form, free, seeds):
     """States `STATE[1]` of random games with just so many free cells: between two turns, and with a tile in hand."""

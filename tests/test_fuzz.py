@@ -6,6 +6,8 @@ import pytest
 
 from tests import fuzz
 
+pytestmark = pytest.mark.slow
+
 CASES = 200
 
 

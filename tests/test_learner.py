@@ -18,6 +18,8 @@ from train.config import GameSettings, PPOSettings, TrainConfig
 from train.ppo.policy import policy_network
 from train.ppo.setup import make_learner
 
+pytestmark = pytest.mark.slow
+
 GAMMA, LAMBDA = 0.9, 0.8
 
 

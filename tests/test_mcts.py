@@ -30,6 +30,8 @@ from isis_env.deal import random_bits
 from isis_env.game import EMPTY, NOTHING, STATE, TILE
 from isis_env.reward import WIN, returns
 
+pytestmark = pytest.mark.slow
+
 C, TEMPERATURE = 1.5, 2.0
 
 

@@ -17,6 +17,8 @@ from train import profile as module
 from train.config_file import read_config
 from train.profile import NETWORK, PARTS, REST, Clock, main, profile
 
+pytestmark = pytest.mark.slow
+
 SMALL = """
 name: small
 threads: 1

@@ -28,6 +28,8 @@ from isis_env.policy import make_agent
 from train import regret
 from train.regret import cost, main, measure
 
+pytestmark = pytest.mark.slow
+
 GREEDY = [make_agent("greedy")]
 
 

@@ -18,6 +18,8 @@ from train.config import TrainConfig
 from train.runs.folder import LOCK_FILE, superfluous
 from train.runs.metrics import TIME_COLUMNS, read_metrics
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 KILLS = int(os.environ.get("ISIS_KILLS", "3"))  # more of them for a long check by hand
 

@@ -20,6 +20,8 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from isis_env.envs.sb3 import IsisOsirisVecEnv
 
+pytestmark = pytest.mark.slow
+
 MIXED = [STANDARD_FORMS[i] for i in (0, 3, 4, 1, 2, 5)] * 2
 
 

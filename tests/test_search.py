@@ -28,6 +28,8 @@ from isis_env.policy import AgentSpecError, make_agent
 from isis_env.secrecy import known_states
 from isis_env.symmetry import SYMMETRIES, apply_to_state
 
+pytestmark = pytest.mark.slow
+
 SPECS = [
     "expectimax:depth=1",
     "expectimax",

@@ -19,6 +19,8 @@ from train.secret import resolve_secret, secret_deals
 from train.tournament.__main__ import main as tournament_main
 from train.tournament.run import tournament
 
+pytestmark = pytest.mark.slow
+
 MINI = GameConfig("mini3")
 CANDIDATES = 60
 ATTACKER = "python:test_secret_deals:SeedInverter"

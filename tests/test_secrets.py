@@ -138,7 +138,7 @@ def test_tiles_that_a_seat_does_not_know_change_nothing_that_an_agent_is_given(b
 
 
 @every_board
-@pytest.mark.parametrize("spec", [*BUILT_INS, *SEARCHERS])
+@pytest.mark.parametrize("spec", [*BUILT_INS, *(pytest.param(spec, marks=pytest.mark.slow) for spec in SEARCHERS)])
 def test_undrawn_tiles_change_no_choice_of_an_agent(board, spec):
     agent = policy.make_agent(spec)
     for real, other in batches_that_differ_in_the_unknown(board, agent.recall):

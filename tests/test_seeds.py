@@ -9,6 +9,8 @@ from train.compare import main as compare
 from train.evaluate import t_interval
 from train.results import main as results
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 name: {name}
 steps: 600

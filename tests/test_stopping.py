@@ -12,6 +12,8 @@ import pytest
 from agents.learned.checkpoint import load_checkpoint
 from train.runs.metrics import read_metrics
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 CONFIG = """

@@ -30,6 +30,8 @@ from train.tournament.play import tables_of
 from train.tournament.ratings import GAME, pairwise_wins, rank, ratings
 from train.tournament.run import tournament
 
+pytestmark = pytest.mark.slow
+
 THREE = ["greedy", "random", "uniform"]
 MINI = GameConfig("mini3")
 HERE = "python:test_tournament:"

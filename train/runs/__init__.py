@@ -1,1 +1,1 @@
-"""Training runs: their folder, their report, and the same run under several seeds."""
+"""The life of a run, whatever learns in it: its folder, metrics, evaluation, report, several seeds, stopping."""
