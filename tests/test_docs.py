@@ -15,13 +15,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from train.config_file import read_config
 
 import agents  # noqa: F401  (registers its specs)
 from isis_env import isis_osiris_v0, notation
 from isis_env.policy import registered
 from train import __main__ as train_command
 from train.config import PPOSettings
+from train.config_file import read_config
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
