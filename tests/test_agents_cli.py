@@ -11,6 +11,8 @@ import pytest
 from agents.__main__ import main
 from isis_env.policy import registered
 
+pytestmark = pytest.mark.slow
+
 TWO_CELLS = "[isis-osiris 1] board=mini3 players=2 variant=personal start=0\na1 c3 a2 b1+3 b2+1 a3-2 b3-3"
 FULL = "[isis-osiris 1] board=mini3 players=2 variant=personal start=0\na1 a3 a2 c3 b2+2 b3+3 c1-1 c2-3 b1+1"
 START = "[isis-osiris 1] board=standard players=2 variant=personal start=1"

@@ -24,6 +24,8 @@ from isis_env.command_line import Stopped, run_command, whole_number
 from isis_env.policy import make_agent
 from train.evaluate import evaluate, play_blocks, t_interval
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 

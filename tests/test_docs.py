@@ -93,6 +93,7 @@ def parse(module: str, arguments: list[str], monkeypatch) -> None:
         runpy.run_module(module, run_name="__main__")
 
 
+@pytest.mark.slow
 # A module that is imported already is run once more as the program.
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize("command", commands())

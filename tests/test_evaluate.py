@@ -455,6 +455,7 @@ def test_arguments_of_the_wrong_form(argv, capsys):
     assert len(line) < 300
 
 
+@pytest.mark.slow
 def test_as_a_program(tmp_path):
     """`python -m train.evaluate` returns the codes, and plays the same games in another process."""
     file = tmp_path / "result.json"

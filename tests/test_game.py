@@ -39,6 +39,7 @@ def snapshot(twin: NaiveGame) -> dict:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ALL_FORMS, ids=form_id)
 def test_engine_equals_slow_twin_at_every_step(form):
     rng = random.Random(form_id(form))
@@ -80,6 +81,7 @@ def test_engine_equals_slow_twin_at_every_step(form):
         assert skips > 0, "the policies must reach stuck players"
 
 
+@pytest.mark.slow
 def test_rules_observations_and_greedy_hold_with_the_jit_off():
     """This file, the witnesses and golden games in a process whose kernels are plain Python."""
     if numba.config.DISABLE_JIT:

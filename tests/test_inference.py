@@ -17,6 +17,8 @@ from agents.learned.inference import MIN_ROWS, from_network, infer
 from agents.learned.network import BoardNetwork
 from agents.search.product import COLUMNS, ROWS, product
 
+pytestmark = pytest.mark.slow
+
 
 def by_torch(net: BoardNetwork, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with torch.inference_mode():

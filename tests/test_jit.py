@@ -11,6 +11,8 @@ import pytest
 
 import isis_env
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(isis_env.__file__).parent
 
 PLAY = """

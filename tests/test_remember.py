@@ -10,6 +10,8 @@ from isis_env.batch import Batch
 from isis_env.game import UNKNOWN
 from isis_env.policy import make_agent
 
+pytestmark = pytest.mark.slow
+
 HISTORY = ("order", "placer")
 GAMES = 12
 STEPS = 150  # more than two games
