@@ -1,4 +1,4 @@
-"""What a training run is set up with: every key, its meaning, its default, and which values it may have.
+"""The config of a training run: every key, its meaning, its default, and which values it may have.
 
 `train.config_file` reads a config from a YAML file and the command line.
 """
@@ -14,7 +14,7 @@ from jsonargparse.typing import restricted_number_type
 from isis_env.config import GameConfig
 from isis_env.secrecy import Recall, check_recall
 
-# Deals from here on are for evaluation; training plays those below.
+# Default seed of the first evaluation deal; `check_values` refuses one whose deals are trained on.
 EVALUATION_SEED = 1_000_000_000
 
 # What numpy's generator, which SB3 shuffles with, takes as a seed.
@@ -23,7 +23,7 @@ MAX_SEED = 2**32 - 1
 # Checkpoint folders are named by steps of ten digits.
 MAX_STEPS = 10**10 - 1
 
-# More evaluation games would take days, and no interval needs them.
+# More games of an evaluation would not fit into memory, and no interval needs them.
 MAX_GAMES = 10_000_000
 
 
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     Count = int
     Games = int
     AtLeastTwo = int
-    CountOrNone = int
+    CountOrZero = int
     Seed = int
     DealSeed = int
     Positive = float
     NonNegative = float
-    Rate = float
+    ClosedUnitInterval = float
     Finite = float
 else:
     Count = _number("Count", int, f"a whole number from 1 to {MAX_STEPS}", (">=", 1), ("<=", MAX_STEPS))
     Games = _number("Games", int, f"a whole number from 1 to {MAX_GAMES}", (">=", 1), ("<=", MAX_GAMES))
     AtLeastTwo = _number("AtLeastTwo", int, f"a whole number from 2 to {MAX_STEPS}", (">=", 2), ("<=", MAX_STEPS))
-    CountOrNone = _number("CountOrNone", int, f"a whole number from 0 to {MAX_STEPS}", (">=", 0), ("<=", MAX_STEPS))
+    CountOrZero = _number("CountOrZero", int, f"a whole number from 0 to {MAX_STEPS}", (">=", 0), ("<=", MAX_STEPS))
     Seed = _number("Seed", int, f"a whole number from 0 to {MAX_SEED}", (">=", 0), ("<=", MAX_SEED))
     DealSeed = _number("DealSeed", int, "a whole number from 0 to 2**63", (">=", 0), ("<=", 2**63))
     Positive = _number("Positive", float, "a finite number above 0", (">", 0.0), ("<", INFINITY))
     NonNegative = _number("NonNegative", float, "a finite number of at least 0", (">=", 0.0), ("<", INFINITY))
-    Rate = _number("ClosedUnitInterval", float, "a number from 0 to 1", (">=", 0.0), ("<=", 1.0))
+    ClosedUnitInterval = _number("ClosedUnitInterval", float, "a number from 0 to 1", (">=", 0.0), ("<=", 1.0))
     Finite = _number("Finite", float, "a finite number", (">", -INFINITY), ("<", INFINITY))
 
 
@@ -132,8 +132,8 @@ class PPOSettings:
     n_epochs: Count = 3
     learning_rate: Positive = 2e-3
     final_learning_rate: NonNegative = 1e-4
-    gamma: Rate = 1.0
-    gae_lambda: Rate = 0.95
+    gamma: ClosedUnitInterval = 1.0
+    gae_lambda: ClosedUnitInterval = 0.95
     clip_range: Positive = 0.2
     ent_coef: NonNegative = 0.01
     final_ent_coef: NonNegative = 0.01
@@ -149,7 +149,7 @@ class SelfPlaySettings:
         latest: share of the policy as it is now.
         snapshots: share of frozen earlier policies; goes to latest while there are none.
         baselines: share of each named agent (a spec such as greedy).
-        pool: snapshots kept; the oldest goes first.
+        pool: snapshots kept; the oldest is dropped first.
         draw: which snapshot is in play, drawn at every update: uniform, recent (the newer the likelier) or pfsp (the
             more often it still wins the likelier).
         snapshot_every: steps between two snapshots.
@@ -179,7 +179,7 @@ class EvaluationSettings:
 
     opponents: list[str] = field(default_factory=lambda: ["random", "greedy"])
     games: Games = 1000
-    every: CountOrNone = 250_000
+    every: CountOrZero = 250_000
     games_on_the_way: Games = 400
     seed: DealSeed = EVALUATION_SEED
 
@@ -213,7 +213,7 @@ class TrainConfig:
     checkpoint_every: Count = 100_000
     keep_last: Count = 3
     keep_every: Count = 1_000_000
-    threads: CountOrNone = 0
+    threads: CountOrZero = 0
     device: Literal["cpu", "cuda"] = "cpu"
     init: str = ""
     init_sha256: str = ""
@@ -269,8 +269,9 @@ def check_values(config: TrainConfig, source_of: Callable[[str], str]) -> None:
     for key in ("runs_folder", "init"):
         require("\0" not in getattr(config, key), key, getattr(config, key), "a path")
     deals = (config.seed * ppo.n_envs, (config.seed + 1) * ppo.n_envs)
+    most_games = max(evaluation.games, evaluation.games_on_the_way)
     require(
-        deals[1] <= evaluation.seed or evaluation.seed + evaluation.games <= deals[0],
+        deals[1] <= evaluation.seed or evaluation.seed + most_games <= deals[0],
         "evaluation.seed",
         evaluation.seed,
         f"clear of the deals that are trained on, seeds {deals[0]} to {deals[1] - 1} (seed * ppo.n_envs and on)",
