@@ -99,7 +99,7 @@ class Profile:
 
 
 def profile(config: TrainConfig, updates: int = UPDATES, progress: bool = False) -> Profile:
-    """Time so many updates of a run that is set up with `config`; its steps, schedules aside, are of no account.
+    """Time so many updates of a run that is set up with `config`; they are timed whatever its `steps`.
 
     Raises:
         ConfigError: the config cannot be used, or is for a device whose calls return before their work is done.
@@ -202,7 +202,7 @@ def _parts_timed(clock: Clock, setup: Setup) -> Iterator[None]:
             asking = clock.part
             answers = timed(FORWARD_WITHIN.get(asking, asking))(call)(*arguments)
             if asking == LOSS:
-                for answer in answers:  # `backward` comes from the loss, and reaches the network when it has this
+                for answer in answers:  # `backward` begins in the loss; this gradient is where the network begins
                     answer.register_hook(lambda gradient: clock.change(BACKWARD))
             return answers
 
@@ -251,7 +251,7 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str
     parser = ArgumentParser(
         prog="python -m train.profile",
         description=__doc__.splitlines()[0],
-        epilog="Keys of the config go over the file as in python -m train.",
+        epilog="Keys of the config override the file as in python -m train.",
         allow_abbrev=False,
     )
     parser.add_argument("config", type=Path, metavar="CONFIG.yaml")

@@ -1,6 +1,6 @@
 """The table of results: several configs under several seeds, `python -m train.results CONFIG ... --seeds 0,1,2`.
 
-Keys after the configs go over each of them. What was interrupted goes on when the command is given again.
+Keys after the configs override those of each config. The same command continues after an interruption.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Asking slow agents in slices, so that a progress bar moves and Ctrl-C is heard."""
+"""Asking slow agents in slices, so that a progress bar moves and Ctrl-C takes effect soon."""
 
 import time
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from isis_env.batch import Decisions
 from isis_env.game import NOTHING
 from isis_env.kernels.threads import available_cores
 
-# What a slice is to take.
+# How long a slice should take.
 SLICE_SECONDS = 1.0
 
-# Decisions in a slice per core at least, lest cores stand idle while an agent shares its rows among threads.
-LEAST_PER_CORE = 4
+# Fewest decisions in a slice per core, so that no core is idle while an agent shares its rows among threads.
+MIN_PER_CORE = 4
 
 
 class SlicedAgent:
@@ -30,8 +30,8 @@ class SlicedAgent:
         self.recall = agent.recall
         self._agent = agent
         self._report = report
-        self._least = LEAST_PER_CORE * available_cores()
-        self._size = self._least
+        self._min_size = MIN_PER_CORE * available_cores()
+        self._size = self._min_size
 
     def act(self, decisions: Decisions) -> np.ndarray:
         """As `Agent.act`."""
@@ -42,7 +42,7 @@ class SlicedAgent:
             begin = time.perf_counter()
             actions[first : first + len(part)] = ask(self._agent, part)
             seconds = time.perf_counter() - begin
-            self._size = max(self._least, int(len(part) * SLICE_SECONDS / max(seconds, 1e-9)))
+            self._size = max(self._min_size, int(len(part) * SLICE_SECONDS / max(seconds, 1e-9)))
             self._report(int((part.states["held"] == NOTHING).sum()))
             first += len(part)
         return actions

@@ -71,6 +71,7 @@ def set_up(config: TrainConfig) -> Setup:
     pool.seat(env)
     env.seed(config.seed * config.ppo.n_envs)  # no two seeds share a deal
     episodes = EpisodeStatistics(pool.kind)
+    # What SB3's own `learn` begins with; `train.ppo.trainer` has the loop in its place
     model._setup_learn(config.steps, episodes)
     return Setup(env, model, network, pool, rivals, episodes)
 

@@ -1,4 +1,7 @@
-"""Maskable PPO by self-play: the training loop. Collect a rollout, update the policy, log, save."""
+"""Maskable PPO by self-play: the training loop. Collect a rollout, update the policy, log, save.
+
+Loss, GAE and minibatches are those of sb3-contrib's MaskablePPO: `model.collect_rollouts()` and `model.train()`.
+"""
 
 import sys
 import time
@@ -18,9 +21,11 @@ from train.runs.folder import save
 from train.runs.metrics import Metrics
 from train.runs.stopping import Interrupted, StopRequest
 
-# A policy that no longer explores at all, or an update that threw it far away, has collapsed.
-LEAST_ENTROPY = 1e-4
-MOST_KL = 1.0
+# Training stops if the policy's mean entropy falls below this: it no longer explores.
+MIN_ENTROPY = 1e-4
+
+# Training stops if the approximate KL divergence of an update exceeds this: the policy changed too much.
+MAX_KL = 1.0
 
 
 class TrainingError(RuntimeError):
@@ -49,15 +54,16 @@ def learn(
         total=config.steps, initial=model.num_timesteps, unit="step", unit_scale=True, disable=not progress
     )
     started = time.perf_counter() - metrics.seconds
-    checkpoint_due = False  # stays so until it could be written
+    checkpoint_due = False  # once true, it stays so until the checkpoint is written
     unsaved = False
     with bar:
         while model.num_timesteps < config.steps:
             before, begun = model.num_timesteps, time.perf_counter()
-            total = config.steps_at(before)
+            # Differs from `config.steps` up to where a run was continued to another number of steps (`earlier_steps`)
+            schedule_steps = config.steps_at(before)
 
-            # Collect a rollout
-            model._update_current_progress_remaining(before, total)
+            # Collect a rollout. Both `..._progress_remaining` are private to SB3, whose own `learn` would set them
+            model._update_current_progress_remaining(before, schedule_steps)
             model.ent_coef = linear(config.ppo.ent_coef, config.ppo.final_ent_coef, model._current_progress_remaining)
             model.collect_rollouts(env, episodes, model.rollout_buffer, config.ppo.n_steps)
 
@@ -75,13 +81,14 @@ def learn(
             pool.seat(env)
 
             # Log
-            if _due(config.evaluation.every, before, step) and step < total and not failure:
+            if _due(config.evaluation.every, before, step) and step < schedule_steps and not failure:
                 policy = NetworkAgent(network, config.game.recall)
                 results = evaluate_policy(config, policy, rivals, config.evaluation.games_on_the_way)
                 row |= {f"score_{spec}": round(mean_score(found), 4) for spec, found in results.items()}
             now = time.perf_counter()
             row |= {"seconds": round(now - started, 2), "steps_per_second": round((step - before) / (now - begun), 1)}
-            stopping = bool(stop_request)  # looked at once: asked to stop after this, the next update is the last
+            # Read once: a signal that arrives later takes effect after the next update
+            stopping = bool(stop_request)
             checkpoint_due |= _due(config.checkpoint_every, before, step) or step >= config.steps or stopping
 
             # Save
@@ -117,13 +124,13 @@ def _columns(setup: Setup) -> list[str]:
 
 
 def _failure(network: BoardNetwork, row: dict[str, Any]) -> str:
-    """Why the policy is of no more use, in words; empty where it is well."""
+    """Why training cannot continue with this policy; empty if it can."""
     if not parameters_finite(network):
         return "weights are no longer finite"
-    if not row["entropy"] >= LEAST_ENTROPY:
+    if not row["entropy"] >= MIN_ENTROPY:
         return f"the policy has collapsed: entropy {row['entropy']}"
-    if not row["approx_kl"] <= MOST_KL:
-        return f"an update threw the policy far away: approximate KL {row['approx_kl']}"
+    if not row["approx_kl"] <= MAX_KL:
+        return f"the policy changed too much in one update: approximate KL {row['approx_kl']}"
     return ""
 
 

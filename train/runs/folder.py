@@ -32,7 +32,7 @@ def make_run_folder(config: TrainConfig) -> tuple[Path, TrainConfig]:
     the number of threads filled in: the same run on another number of threads is not the same to the last bit.
 
     Raises:
-        ConfigError: the folder cannot be written, or the disk is all but full.
+        ConfigError: the folder cannot be written, or the disk is nearly full.
     """
     config = replace(config, threads=config.threads or available_cores())
     runs = Path(config.runs_folder)
@@ -83,7 +83,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other processes from training the run.
 
     Raises:
-        ConfigError: one is at it.
+        ConfigError: another process is training it.
     """
     lock = FileLock(folder / LOCK_FILE, blocking=False)
     try:

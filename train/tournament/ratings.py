@@ -140,7 +140,7 @@ def rank(
     config: GameConfig,
     secret: str | None = None,
 ) -> Ranking:
-    """Everything that the games say.
+    """Rank the agents: ratings, scores, the crosstable and their intervals, all from these games.
 
     Args:
         games: `GAME[T, B, n]`, with `agent` an index into `names`.

@@ -13,7 +13,8 @@ from filelock import FileLock, Timeout
 from isis_env.config import GameConfig
 from isis_env.kernels.threads import available_cores
 from train.command import progress_bar, write_json
-from train.evaluate import MAX_GAMES, block_seeds
+from train.config import MAX_GAMES
+from train.evaluate import block_seeds
 from train.secret import resolve_secret
 from train.tournament.crosstable import write_ranking
 from train.tournament.play import Chunk, PlayedChunk, make_players, tables_of
@@ -44,9 +45,9 @@ def _missing(
     stored: dict[tuple[str, ...], list[PlayedChunk]],
     blocks: int,
 ) -> list[Chunk]:
-    """What is to be played yet, in chunks of up to so many blocks.
+    """What is still to be played, in chunks of up to so many blocks.
 
-    They go round the tables, so that what there is after an interruption, and the time left, tell of all of them.
+    Chunks are interleaved over tables, so a partial result covers every table and the time left is representative.
     """
     by_table = []
     for table in tables:
@@ -98,7 +99,7 @@ def tournament(
             raise ValueError(f"{name}={value!r}: must be from {least} to {most}")
     seeds = block_seeds(games, seed, n)
     resolve_secret(secret)
-    make_players(specs, config)  # before anything is written
+    make_players(specs, config)  # validate only: raise before anything is written
     settings: dict[str, Any] = {
         "board": config.board,
         "players": n,
@@ -175,7 +176,7 @@ def _rank(
     config: GameConfig,
     secret: str | None,
 ) -> Ranking:
-    """Bring the chunks into order, whatever the order that they were played in."""
+    """The ranking of all stored games; it does not depend on the order that the chunks were played in."""
     seconds = np.zeros(len(names))
     numbered, stacked = [], []
     for table in tables:
