@@ -22,7 +22,7 @@ from isis_env.observation import observation_size
 from isis_env.reward import ILLEGAL, REWARDS
 from isis_env.secrecy import Recall, check_recall
 
-# Rows per thread that are worth handing over where a row takes a small part of a step.
+# Rows per thread below which checking is left to one thread: a check takes about an eighth of a step.
 _MIN_ROWS_TO_CHECK = 8 * MIN_ROWS
 
 
@@ -134,7 +134,7 @@ class Batch:
         self._all_rows = np.arange(n)
         self._has_reset = False
         self._wanted = batch_arguments.time_step_arrays(self.num_games, configs[0])
-        self._known_apart: tuple[TimeStep, ...] = ()  # the last two `out` that overlapped nothing
+        self._checked_out: tuple[TimeStep, ...] = ()  # the last two `out` that overlapped nothing
 
     def reset(
         self,
@@ -190,7 +190,10 @@ class Batch:
         return step
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Copies of all that the games depend on, as plain arrays; `restore` plays on identically. Tells the deals."""
+        """Copies of all that the games depend on, as plain arrays; `restore` plays on identically.
+
+        They hold hidden tiles: give them to no agent.
+        """
         self._require_reset()
         return {
             "states": self.states.view(np.uint8).reshape(self.num_games, -1).copy(),
@@ -233,8 +236,8 @@ class Batch:
         """
         rows, actions = self.check_actions(actions, rows)
         step = self._new_time_step(len(rows)) if out is None else self._check_out(out, len(rows))
-        rules = (self.lose, self._recall, self._reward)
-        self._run(step_rows, rows, self.arrays, actions, rules, tuple(step))
+        options = (self.lose, self._recall, self._reward)
+        self._run(step_rows, rows, self.arrays, actions, options, tuple(step))
         return step
 
     @property
@@ -295,7 +298,7 @@ class Batch:
         return copy.deepcopy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known_apart": ()}  # a caller's arrays are no part of the batch
+        return {**self.__dict__, "_checked_out": ()}  # a caller's arrays are no part of the batch
 
     def _check_rows(self, rows: np.ndarray | None) -> np.ndarray:
         return self._all_rows if rows is None else batch_arguments.check_rows(rows, self.num_games)
@@ -305,9 +308,9 @@ class Batch:
             raise TypeError(f"out of type {type(out).__name__}: must be a TimeStep")
         # Arrays can be reshaped or made read-only between two steps, but not moved to other memory.
         batch_arguments.check_out(out, self._time_step_arrays(m))
-        if not any(out is known for known in self._known_apart):
+        if not any(out is known for known in self._checked_out):
             batch_arguments.check_apart(out, TimeStep._fields, (*self.arrays, self._all_rows))
-            self._known_apart = (out, *self._known_apart[:1])
+            self._checked_out = (out, *self._checked_out[:1])
         return out
 
     def _new_time_step(self, m: int) -> TimeStep:

@@ -81,7 +81,7 @@ def run_command(main: Callable[[], int | None], *, stopped: str = "stopped") -> 
       return their `exit_status`, 2 where they have none.
     - OSError (a full disk, a missing file) and MemoryError return 1.
     - Signals return 128 + number, after `Stopped.message` or else `stopped`.
-    - A reader of our output that has left (`| head`) returns 141 in silence.
+    - A closed pipe (`| head`) returns 141 silently.
     - Everything else is a bug and keeps its traceback.
     """
     with _signals_as_exceptions():
@@ -92,7 +92,7 @@ def run_command(main: Callable[[], int | None], *, stopped: str = "stopped") -> 
         except KeyboardInterrupt as stop:
             _ignore_signals()
             number, message = getattr(stop, "number", int(signal.SIGINT)), getattr(stop, "message", "")
-            _say(message or stopped)
+            _print_line(message or stopped)
             return 128 + number
         except BrokenPipeError:
             _drop_output()
@@ -111,8 +111,10 @@ def run_command(main: Callable[[], int | None], *, stopped: str = "stopped") -> 
 def _raised_on_purpose(error: Exception) -> bool:
     """Whether our code raised this error to tell the user something.
 
-    That is so for our own error classes, and for the built-in classes of wrong arguments where one of our functions
-    raised them by a `raise` statement, not where a library or an operation did.
+    That is so for our own error classes, and for ValueError, TypeError and ImportError where one of our functions
+    raised them by a `raise` statement. Users of the library expect these classes for wrong arguments, so there is no
+    base class of ours to tell them by. The last instruction of the traceback does: a bug such as `None + 1` in our code
+    raises the same classes, but not by `raise`, and must keep its traceback.
     """
     if type(error).__module__.partition(".")[0] in _OUR_PACKAGES:
         return True
@@ -138,11 +140,11 @@ def _one_line(error: BaseException) -> str:
 
 
 def _fail(message: str, status: int) -> int:
-    _say(f"error: {message}")
+    _print_line(f"error: {message}")
     return status
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
         print(line, file=sys.stderr, flush=True)
 
@@ -167,7 +169,7 @@ def _signals_as_exceptions() -> Iterator[None]:
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, _raise_stopped)
-    sys.unraisablehook = _again_if_lost
+    sys.unraisablehook = _resend_lost_signal
     try:
         yield
     finally:
@@ -187,7 +189,7 @@ def _ignore_signals() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _again_if_lost(lost: Any) -> None:
+def _resend_lost_signal(lost: Any) -> None:
     """Python drops an exception raised inside a destructor or a callback of C: have the signal come once more."""
     if isinstance(lost.exc_value, Stopped):
         threading.Timer(0.01, _thread.interrupt_main, [lost.exc_value.number]).start()

@@ -1,11 +1,11 @@
-"""The rulebook: the `STATE` record of what has happened, and the verbs of the game on it.
+"""The rulebook: the `STATE` record of what has happened, and the functions that change or query it.
 
 What the printed rules leave open is decided in `docs/rules.md`, whose decisions are cited by number.
 
 A state holds only what has happened. Which tile comes next is not in it: `draw` is given the face, so a state can be
 copied to any planner without leaking the future, and `outcomes` gives the odds of every face as a chance node.
 
-The verbs are numba kernels on one record. From Python pass `states[i]`, an element of an array of `STATE`; it is a
+The functions are numba kernels on one record. From Python pass `states[i]`, an element of an array of `STATE`; it is a
 view, so the array changes. Cells are numbered row by row from the top left; on the standard board:
 
      0  1  2  3  4  5
@@ -69,9 +69,11 @@ STATE = np.dtype(
 )
 
 
-# The neighbours of a cell, filled up with the cell itself where the board ends: a tile finds no stone there, a stone no
-# face. Loops without a way out leave a branch predictor nothing to guess.
-_BESIDE = np.where(NEIGHBOURS >= 0, NEIGHBOURS, np.arange(MAX_CELLS)[:, None]).astype(np.uint64)  # [side, cell, 4]
+# [side, cell, 4]: the neighbours of a cell, padded with the cell itself where the board ends, which adds nothing to any
+# score: a tile finds no stone there, a stone no face. A loop without an early exit has no branch to mispredict.
+_NEIGHBOURS_PADDED = np.where(NEIGHBOURS >= 0, NEIGHBOURS, np.arange(MAX_CELLS)[:, None]).astype(
+    np.uint64
+)  # [side, cell, 4]
 
 
 class IllegalActionError(ValueError):
@@ -160,7 +162,8 @@ def legal(s, action):
 def legal_mask(s, mask):
     """Write 1 for every legal action of the seat on turn and 0 for the others to `mask` (int8[cells + 1])."""
     cells = cells_of(s)
-    mark(s.board, (EMPTY if can_place(s) else UNKNOWN,), cells, mask)  # no cell of a board is UNKNOWN
+    # A seat that cannot place looks for a value that no cell of a board has, so its mask of the cells is all 0.
+    mark(s.board, (EMPTY if can_place(s) else UNKNOWN,), cells, mask)
     mask[cells] = can_draw(s)
 
 
@@ -209,7 +212,7 @@ def recount(s):
             s.unrevealed[s.face[cell] + MAX_FACE] -= 1
         elif s.board[cell] != EMPTY:
             for k in range(4):
-                s.score[s.board[cell]] += s.face[_BESIDE[s.side, cell, k]]
+                s.score[s.board[cell]] += s.face[_NEIGHBOURS_PADDED[s.side, cell, k]]
 
 
 @kernel
@@ -304,11 +307,11 @@ def _score_placement(s, cell):
         for seat in range(s.players):
             stones = 0
             for k in range(4):
-                stones += s.board[_BESIDE[s.side, cell, k]] == seat
+                stones += s.board[_NEIGHBOURS_PADDED[s.side, cell, k]] == seat
             s.score[seat] += stones * s.face[cell]
     else:
         for k in range(4):
-            s.score[s.seat] += s.face[_BESIDE[s.side, cell, k]]
+            s.score[s.seat] += s.face[_NEIGHBOURS_PADDED[s.side, cell, k]]
 
 
 @inlined

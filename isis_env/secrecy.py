@@ -46,12 +46,12 @@ def first_visible(s, seat, recall):
 
     That is its own `recall`-th last turn, or placement 0 if it had fewer turns.
     """
-    turns = 0
-    for turn in range(s.placed - 1, -1, -1):
-        if s.placer[turn] == seat:
-            turns += 1
-            if turns == recall:
-                return turn
+    own_turns = 0
+    for placement in range(s.placed - 1, -1, -1):
+        if s.placer[placement] == seat:
+            own_turns += 1
+            if own_turns == recall:
+                return placement
     return 0
 
 
@@ -72,8 +72,8 @@ def conceal(s, seat, recall):
     if recall == FULL or game.is_concealed(s):
         return
     visible = np.zeros(len(s.face), np.bool_)
-    for turn in range(first_visible(s, seat, recall), s.placed):
-        visible[s.order[turn]] = True
+    for placement in range(first_visible(s, seat, recall), s.placed):
+        visible[s.order[placement]] = True
     s.unrevealed[:] = COPIES[s.side]
     if s.held != NOTHING:
         s.unrevealed[s.held + MAX_FACE] -= 1
@@ -99,9 +99,11 @@ def known_states(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.nd
     """A copy of `states` (`STATE[n]`) as far as `seats` (int[n]) know them under `recall`.
 
     Raises:
-        ValueError: there is not one seat of the game per state.
+        ValueError: there is not one seat of the game per state, or a state is what one seat knows already.
     """
     known = states.copy()
+    if (known["score"][:, 0] == UNKNOWN).any():
+        raise ValueError("states hold only what one seat knows already: must be whole states")
     conceal_all(known, check_seats(states, seats), check_recall(recall))
     return known
 

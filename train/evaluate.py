@@ -35,12 +35,9 @@ from train.command import (
     whole_number,
     write_json,
 )
-from train.config import EVALUATION_SEED
+from train.config import EVALUATION_SEED, MAX_GAMES
 from train.secret import resolve_secret, secret_deals
 from train.slices import SlicedAgent
-
-# More would not fit into memory, and no interval needs them.
-MAX_GAMES = 10_000_000
 
 # Means and errors below this are 0 but for rounding.
 ROUNDING = 1e-12
@@ -251,14 +248,20 @@ def offended(records: np.ndarray, seats: np.ndarray) -> np.ndarray:
     return np.take_along_axis(seats, np.maximum(offender, 0)[..., None], -1)[..., 0] & (offender >= 0)
 
 
-def t_interval(scores: Sequence[float] | np.ndarray, highest: float = 1.0) -> tuple[float, float]:
-    """95 % interval of the mean of independent values from 0 to `highest`, such as score rates; it stays in there.
+def t_interval(
+    scores: Sequence[float] | np.ndarray, highest: float = 1.0, trials: int | None = None
+) -> tuple[float, float]:
+    """95 % interval of the mean of independent values from 0 to `highest`, such as score rates, within these bounds.
 
-    It is the t interval of the mean's logit by the delta method, carried back (the logit interval of Brown, Cai and
+    It is the t interval of the mean's logit by the delta method, transformed back (the logit interval of Brown, Cai and
     DasGupta, Interval Estimation for a Binomial Proportion, 2001, with the standard error of the values): with mean m
-    and standard error e, logit(m) -+ t * e / (m * (1 - m)). Where all values are 0 or all are `highest`
-    there is no spread to go by; then it ends at the Clopper-Pearson bound, 1 - 0.025 ** (1 / n) away from them. From
-    one value nothing can be said, so it is everything from 0 to `highest`.
+    and standard error e, logit(m) -+ t * e / (m * (1 - m)). Where all values are 0 or all are `highest`, the sample
+    variance is 0 and it ends at the Clopper-Pearson bound, 1 - 0.025 ** (1 / trials) away from them. Where all are
+    another value, it is that value. From one value nothing can be said, so it is everything from 0 to `highest`.
+
+    Args:
+        trials: how many independent trials the values are made of, such as the blocks of several runs; by default one
+            for each value.
     """
     values = np.asarray(scores, float) / highest
     n, mean = len(values), float(np.mean(values))
@@ -267,7 +270,7 @@ def t_interval(scores: Sequence[float] | np.ndarray, highest: float = 1.0) -> tu
     error = float(values.std(ddof=1)) / math.sqrt(n)
     spread = mean * (1 - mean)
     if spread < ROUNDING:
-        reach = 1 - 0.025 ** (1 / n)
+        reach = 1 - 0.025 ** (1 / (trials or n))
         return (0.0, reach * highest) if mean < 0.5 else ((1 - reach) * highest, highest)
     if error < ROUNDING:
         return mean * highest, mean * highest

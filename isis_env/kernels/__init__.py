@@ -3,8 +3,7 @@
 In the room:
 
 - `jit`: the decorators `kernel`, `inlined` and `gil_kernel`, which compile a function with numba, and the cache of what
-  they compile. It must never serve code of other rules than those in the sources, and its damage must never end a
-  program.
+  they compile. A stale entry is never used, and a damaged one is compiled again.
 - `vectors`: the cells of a board in vector instructions, sets of cells as bits.
 - `threads`: `shared_kernel` and `run_shared`, which spread the rows of a batch over a thread pool.
 

@@ -32,7 +32,7 @@ from isis_env.kernels.jit import kernel, numba_config
 F = TypeVar("F", bound=Callable[..., None])
 
 # Rows per thread below which handing over costs more than it saves, for kernels that step or describe a game.
-MIN_ROWS = 2048
+MIN_ROWS = 4096
 
 # Chunks per thread: more let a fast thread help a slow one, fewer cost less to hand out.
 _CHUNKS_EACH = 2
@@ -82,7 +82,7 @@ def run_shared(shared: Callable[..., None], rows: int, threads: int, *arguments:
                 firsts.clear()
                 raise
 
-    pool = _pool(threads - 1)
+    pool = _pool()
     helpers = []
     try:
         for _ in range(threads - 1):
@@ -93,7 +93,7 @@ def run_shared(shared: Callable[..., None], rows: int, threads: int, *arguments:
     try:
         work()
     finally:
-        # One that has not begun by now finds nothing to do. Not to wait for it is what makes nested calls safe.
+        # Cancel helpers that have not started: no chunks are left, and waiting for them could deadlock nested calls.
         running = [helper for helper in helpers if not helper.cancel()]
         errors = [helper.exception() for helper in running]
     for error in errors:
@@ -102,9 +102,9 @@ def run_shared(shared: Callable[..., None], rows: int, threads: int, *arguments:
 
 
 @functools.cache
-def _pool(size: int) -> ThreadPoolExecutor:
-    """The pool of `size` threads of this process; they sleep when there is nothing to do."""
-    return ThreadPoolExecutor(size, thread_name_prefix="isis_env")
+def _pool() -> ThreadPoolExecutor:
+    """The pool of this process: it starts a thread when none is idle, and idle ones sleep."""
+    return ThreadPoolExecutor(max_threads(), thread_name_prefix="isis_env")
 
 
 if hasattr(os, "register_at_fork"):
@@ -131,10 +131,10 @@ def check_threads(threads: object, name: str = "threads") -> int:
 
 @intrinsic
 def _borrowed(typingctx, arguments):
-    """The tuple `arguments`, its arrays such that nobody counts references to them.
+    """The tuple `arguments`, with reference counting of its arrays turned off.
 
-    Every slice of an array counts one more for a while, in one place for all threads: they would spend most of their
-    time in fetching it from each other. The caller of the kernel holds a reference until the kernel has returned.
+    Slicing an array updates a counter that all threads share, and they would spend most of their time contending for
+    its cache line. This is safe because the caller of the kernel holds a reference until the kernel has returned.
     """
 
     def codegen(context, builder, signature, args):

@@ -42,15 +42,15 @@ def train_seeds(configs: Sequence[TrainConfig], seeds: Sequence[int]) -> list[Pa
     for config in configs:
         check_setup(config)
     folders = [_make_folder(config) for config in configs]
-    threads = max(config.threads or 1 for config in configs)
-    side_by_side = max(1, available_cores() // threads)
+    threads = {folder: config.threads or 1 for folder, config in zip(folders, configs, strict=True)}
+    side_by_side = max(1, available_cores() // max(threads.values()))
     jobs = [(folder, seed) for folder in folders for seed in seeds]
     print(f"{len(jobs)} runs, {side_by_side} at a time; each has a log beside its folder in {folders[0].parent}")
     children = _Children()
     with ThreadPoolExecutor(side_by_side) as pool, progress_bar(total=len(jobs), unit="run") as bar:
 
         def train_one(folder: Path, seed: int) -> int:
-            code = _train_one(folder, seed, threads, children)
+            code = _train_one(folder, seed, threads[folder], children)
             bar.update(1)
             return code
 
@@ -133,7 +133,7 @@ def summarise(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
                 "opponent": first["agents"][1]["agent"],
                 "scores": scores,
                 "mean": sum(scores) / len(scores),
-                "interval": t_interval(scores),
+                "interval": t_interval(scores, trials=sum(result["blocks"] for result in results)),
                 "illegal": sum(result["agents"][0]["illegal"] for result in results),
             }
         )

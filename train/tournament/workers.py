@@ -79,7 +79,7 @@ def play_all(
         initializer=_start_worker,
         initargs=(os.getpid(), free_cores, messages, specs, config, secret),
     )
-    resource_tracker.ensure_running()  # it would unblock signals when it is started in between
+    _start_resource_tracker()
     try:
         with _signals_blocked():  # the workers inherit it, and start with the first chunk
             for index, chunk in enumerate(chunks):
@@ -110,6 +110,21 @@ def play_all(
             ) from None
         raise
     pool.shutdown()
+
+
+def _start_resource_tracker() -> None:
+    """Start loky's process that removes what killed workers leave behind; it need not tell the user of it.
+
+    It is started here because it would unblock signals if it were started between two workers.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore::UserWarning:loky.backend.resource_tracker"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 _worker: tuple[GameConfig, dict[str, Agent], str | None, Any]
