@@ -10,6 +10,9 @@ PEERS := .venv-peers
 NOJIT_TESTS := tests/test_game.py tests/test_deal.py tests/test_reward.py tests/test_notation.py tests/test_facts.py \
 	tests/test_symmetry.py tests/test_aec_arguments.py tests/test_aec_reset_and_seeds.py tests/test_aec_illegal_actions.py
 
+# Two processes, each with whole files, since the tests of a file share what they train or compile.
+TWO_CORES := --numprocesses 2 --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help train test check lint format test-nojit fuzz bench results ladder exact clean
 
@@ -20,11 +23,11 @@ help: ## list these targets
 train: $(READY) ## train configs/quickstart.yaml and evaluate it: a first agent in minutes
 	$(BIN)/python -m train configs/quickstart.yaml
 
-test: lint ## lint and all tests
-	$(BIN)/python -m pytest
+test: lint ## lint and all tests, on two cores
+	$(BIN)/python -m pytest $(TWO_CORES)
 
 check: lint ## lint and the fast tests, in under a minute once kernels are compiled
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(TWO_CORES) -m "not slow"
 
 lint: $(READY) ## style, format, types and the order of imports
 	$(BIN)/ruff check .

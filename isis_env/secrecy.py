@@ -98,12 +98,12 @@ def conceal_all(states, seats, recall):
 def known_states(states: np.ndarray, seats: np.ndarray, recall: Recall) -> np.ndarray:
     """A copy of `states` (`STATE[n]`) as far as `seats` (int[n]) know them under `recall`.
 
+    A state that holds only what one seat knows already stays as it is, whichever seat asks.
+
     Raises:
-        ValueError: there is not one seat of the game per state, or a state is what one seat knows already.
+        ValueError: there is not one seat of the game per state.
     """
     known = states.copy()
-    if (known["score"][:, 0] == UNKNOWN).any():
-        raise ValueError("states hold only what one seat knows already: must be whole states")
     conceal_all(known, check_seats(states, seats), check_recall(recall))
     return known
 

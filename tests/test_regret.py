@@ -4,7 +4,8 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from argparse import Namespace
+from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -282,8 +283,17 @@ def test_command_line_writes_what_measure_finds(tmp_path, capsys):
         assert f"{part.loss:.4f}" in printed
 
 
-def test_default_files_tell_settings_apart(tmp_path):
-    result = ask_greedy(make_agent("random"), GameConfig("mini3"), free=2, positions=1)
+def test_default_files_tell_settings_apart():
+    settings = {
+        "board": "standard",
+        "players": 2,
+        "common_reserve": False,
+        "agent": "random",
+        "between": ["greedy"],
+        "free": 2,
+        "reward": "win",
+        "seed": 0,
+    }
     changes = [
         {},
         {"agent": "greedy"},
@@ -296,7 +306,11 @@ def test_default_files_tell_settings_apart(tmp_path):
         {"between": ["greedy", "random"]},
         {"seed": 1},
     ]
-    files = {regret._default_file(replace(result, **change)) for change in changes}
+    files = set()
+    for change in changes:
+        options = Namespace(**settings | change)
+        config = GameConfig(options.board, options.players, options.common_reserve)
+        files.add(regret._default_file(options, config))
     assert len(files) == len(changes)
     assert {file.parent for file in files} == {Path("results")}
 

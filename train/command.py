@@ -127,10 +127,12 @@ def write_bytes(file: Path, content: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_bytes(content)
         unfinished.replace(file)
-    except OSError as error:
-        kept = "it is as it was" if file.exists() else "nothing was written"
+    except BaseException as error:  # a signal, too, must leave nothing half written behind
         with contextlib.suppress(OSError):
             unfinished.unlink()
+        if not isinstance(error, OSError):
+            raise
+        kept = "it is as it was" if file.exists() else "nothing was written"
         raise OSError(error.errno, f"{error.strerror}; {kept}", str(file)) from None
 
 
@@ -145,11 +147,18 @@ def write_json(data: Any, file: Path) -> None:
 
 
 def check_writable(file: Path) -> None:
-    """Better an error before the games than after them."""
+    """Better an error before the games than after them.
+
+    Raises:
+        ValueError: `write_bytes` could not write the file, or would replace what is no regular file.
+    """
     parent = next(parent for parent in file.absolute().parents if parent.exists())
     try:
-        if file.is_dir():
-            raise IsADirectoryError
-        tempfile.TemporaryFile(dir=parent).close()
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            raise OSError("no regular file")
+        with tempfile.NamedTemporaryFile(dir=parent, suffix=".unfinished"):
+            pass
+        with contextlib.suppress(FileNotFoundError):
+            (parent / (file.name + ".unfinished")).stat()  # an error where the name is too long
     except OSError:
         raise ValueError(f"--out {file}: must be a file that can be written") from None

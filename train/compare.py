@@ -7,7 +7,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from train.command import ArgumentParser, make_console, run_command
+from train.command import ArgumentParser, check_writable, make_console, run_command
 from train.runs.folder import open_run_folder
 from train.runs.metrics import METRICS_FILE, read_metrics
 from train.runs.report import CURVES_FILE, draw_curves, form_name, read_evaluations
@@ -35,6 +35,7 @@ def _main(argv: Sequence[str] | None) -> int:
         "--out", type=Path, default=Path("results"), help="folder of the picture (default: %(default)s)"
     )
     options = parser.parse_args(argv)
+    check_writable(options.out / CURVES_FILE)
     runs = [read_run(folder) for folder in options.runs]
     draw_curves(runs, options.out / CURVES_FILE)
     make_console().print(_table(runs))

@@ -330,22 +330,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    if options.out is not None:
-        check_writable(options.out)
     config = GameConfig(options.board, options.players, options.common_reserve)
     secret = resolve_secret(options.secret)
+    file = options.out or _default_file(options.agents, config, options.seed, secret)
+    check_writable(file)
     players = [make_agent(spec) for spec in options.agents]
     result = evaluate(players, options.agents, config, options.games, options.seed, progress=True, secret=secret)
     print_table(result)
-    file = options.out or _default_file(result)
     write_json(result, file)
     print(f"written to {file}")
 
 
-def _default_file(result: Evaluation) -> Path:
-    form = form_slug(result.board, result.players, result.common_reserve)
-    specs = "-vs-".join(spec_slug(agent.agent) for agent in result.agents)
-    return Path("results") / f"{specs}-{form}-seed{result.seed}{'-secret' if result.secret else ''}.json"
+def _default_file(specs: Sequence[str], config: GameConfig, seed: int, secret: str | None) -> Path:
+    form = form_slug(config.board, config.players, config.common_reserve)
+    names = "-vs-".join(map(spec_slug, specs))
+    return Path("results") / f"{names}-{form}-seed{seed}{'-secret' if secret else ''}.json"
 
 
 if __name__ == "__main__":

@@ -321,9 +321,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _regret(options: argparse.Namespace) -> None:
-    if options.out is not None:
-        check_writable(options.out)
     config = GameConfig(options.board, options.players, options.common_reserve)
+    file = options.out or _default_file(options, config)
+    check_writable(file)
     result = measure(
         make_agent(options.agent),
         options.agent,
@@ -337,16 +337,14 @@ def _regret(options: argparse.Namespace) -> None:
         progress=True,
     )
     print_table(result)
-    file = options.out or _default_file(result)
     write_json(result, file)
     print(f"written to {file}")
 
 
-def _default_file(regret: Regret) -> Path:
-    r = regret
-    between = "-".join(map(spec_slug, r.between))
-    games = f"{form_slug(r.board, r.players, r.common_reserve)}-between-{between}-seed{r.seed}"
-    return Path("results") / f"regret-{spec_slug(r.agent)}-{r.reward}-free{r.free}-{games}.json"
+def _default_file(options: argparse.Namespace, config: GameConfig) -> Path:
+    between = "-".join(map(spec_slug, options.between))
+    games = f"{form_slug(config.board, config.players, config.common_reserve)}-between-{between}-seed{options.seed}"
+    return Path("results") / f"regret-{spec_slug(options.agent)}-{options.reward}-free{options.free}-{games}.json"
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from isis_env.envs.sb3 import IsisOsirisVecEnv
 from train.config import TrainConfig
 from train.ppo.opponents import OpponentPool
 from train.ppo.policy import policy_network
+from train.runs.folder import checkpoint_step
 
 MAY_CHANGE = (
     "name",
@@ -78,6 +79,8 @@ def restore(folder: Path, config: TrainConfig, model: MaskablePPO, env: IsisOsir
     counters_data = read_checked(folder, COUNTERS_FILE, checkpoint.metadata)
     try:
         tensors, counters = safetensors.numpy.load(tensors_data), json.loads(counters_data)
+        if counters["step"] != checkpoint_step(folder):
+            raise ValueError(f"it is of step {counters['step']}, not of the step that its name says")
         network.load_state_dict(checkpoint.network.state_dict())
         groups = model.policy.optimizer.state_dict()["param_groups"]
         model.policy.optimizer.load_state_dict({"state": _indexed(tensors, "optimizer"), "param_groups": groups})

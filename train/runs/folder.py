@@ -73,9 +73,15 @@ def open_run_folder(folder: Path) -> TrainConfig:
     Raises:
         ConfigError: the folder holds no run.
     """
-    if not (folder / CONFIG_FILE).is_file():
+    file, checkpoints = folder / CONFIG_FILE, folder / CHECKPOINTS_FOLDER
+    if not file.is_file():
         raise ConfigError(f"{folder}: no run folder; it must hold {CONFIG_FILE}")
-    return read_config(folder / CONFIG_FILE, [])
+    if checkpoints.exists() and not checkpoints.is_dir():
+        raise ConfigError(f"{checkpoints}: must be a folder, of a run's checkpoints")
+    config = read_config(file, [])
+    if not config.threads:
+        raise ConfigError(f"{file}: threads=0 must be at least 1: a run's own config has the number it was begun with")
+    return config
 
 
 @contextmanager
@@ -112,10 +118,10 @@ def continue_to(folder: Path, config: TrainConfig, done: int, steps: int) -> Tra
     elif done:
         earlier.append([done, config.earlier_steps[len(earlier)][1]])
     config = replace(config, steps=steps, earlier_steps=earlier)
+    write_text(folder / CONFIG_FILE, dump_config(config))
     evaluation = folder / EVALUATION_FILE
     if evaluation.exists():
         evaluation.replace(folder / f"evaluation-step-{done:010d}.json")
-    write_text(folder / CONFIG_FILE, dump_config(config))
     return config
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import socket
 import time
@@ -118,6 +119,9 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
         lines = file.read_text(encoding="utf-8").split("\n")[:-1]  # what has no line end is torn
         for row in csv.DictReader(lines):
             numbers = {name: float(value) for name, value in row.items() if value}
+            for name in ("step", *TIME_COLUMNS):  # every row of a run has them
+                if not math.isfinite(numbers[name]):
+                    raise ValueError(f"{name}={row[name]} must be finite")
             rows.append({**numbers, "step": int(numbers["step"])})
     except (KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
         raise ConfigError(f"{file}: no metrics of a run ({type(error).__name__}: {error})") from None

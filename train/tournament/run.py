@@ -116,7 +116,7 @@ def tournament(
             check_settings(folder / SETTINGS_FILE, before, settings)
             stored = read_games(folder / GAMES_FILE, n, seeds)
         except OSError as error:
-            raise ValueError(f"{folder}: {error}") from None
+            raise ValueError(f"{error.filename or folder}: {error.strerror or error}; give another --out") from None
         try:
             write_json(settings, folder / SETTINGS_FILE)
             _play_missing(tables, seeds, stored, settings, config, folder, jobs, chunk, progress)
@@ -139,7 +139,7 @@ def _locked(folder: Path) -> Iterator[None]:
     except Timeout:
         raise ValueError(f"{folder}: another process plays there") from None
     except OSError as error:
-        raise ValueError(f"{folder}: {error}") from None
+        raise ValueError(f"{error.filename or folder}: {error.strerror or error}; give another --out") from None
     try:
         yield
     finally:

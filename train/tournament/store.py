@@ -164,6 +164,9 @@ def read_settings(file: Path) -> dict[str, Any] | None:
             raise ValueError(f"agents {_shown(settings['agents'])}: must be a list of specs")
         if not isinstance(settings.setdefault("secret", None), str | None):
             raise ValueError(f"secret {_shown(settings['secret'])}: must be text or null")
+        resolve_secret(settings["secret"])
+        if settings["games"] < 1:
+            raise ValueError(f"games {settings['games']}: must be at least 1")
     except _DAMAGE as error:
         raise ValueError(f"{file}: {' '.join(str(error).split())}; give another --out to begin anew") from None
     return settings
@@ -179,7 +182,7 @@ def check_settings(file: Path, before: dict[str, Any] | None, settings: dict[str
         if settings[key] != before[key]
     ]
     if settings["secret"] != before["secret"]:
-        reasons.append(f"--secret is {before['secret'] or 'not used'} there")
+        reasons.append(f"--secret is {'another one' if before['secret'] else 'not used'} there")
     left_out = sorted(set(before["agents"]) - set(settings["agents"]))
     if left_out:
         reasons.append(f"agents there include {left_out[0]!r}, which must be named again")
