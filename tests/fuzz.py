@@ -6,6 +6,8 @@
 A case is made from the seed and its number alone. What may be raised is the error type that the function documents;
 `AttributeError`, `KeyError`, `RecursionError`, `MemoryError`, `UnicodeError` and their like are failures, and so are a
 message of several lines and a call that does not come back.
+
+The file is long because it has a target for every kind of input that the project reads.
 """
 
 import argparse

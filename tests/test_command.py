@@ -1,4 +1,7 @@
-"""What every command does with errors, signals and output that cannot be written: one line and an exit status."""
+"""What every command does with errors, signals and output that cannot be written: one line and an exit status.
+
+The file is long because all its tests start real processes by the same helpers.
+"""
 
 import argparse
 import json

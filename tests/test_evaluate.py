@@ -1,4 +1,7 @@
-"""The evaluation: blocks of all seat rotations, every number counted again by hand, the command line."""
+"""The evaluation: blocks of all seat rotations, every number counted again by hand, the command line.
+
+The file is long because all its tests count the same small evaluations.
+"""
 
 import json
 import math

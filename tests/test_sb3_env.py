@@ -1,4 +1,7 @@
-"""The Stable-Baselines3 vector env: what the learner meets is what the AEC environment plays, seen from its seat."""
+"""The Stable-Baselines3 vector env: what the learner meets is what the AEC environment plays, seen from its seat.
+
+The file is long because all its tests play the two side by side by the same helpers.
+"""
 
 import copy
 import pickle

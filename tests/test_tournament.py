@@ -1,4 +1,7 @@
-"""The tournament: its numbers against evaluation and by hand, ratings of known strengths, the folder it goes on in."""
+"""The tournament: its numbers against evaluation and by hand, ratings of known strengths, the folder it goes on in.
+
+The file is long because all its tests play the same small tournament.
+"""
 
 import csv
 import itertools
