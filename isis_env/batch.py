@@ -17,13 +17,10 @@ from isis_env.batch_arguments import SETTINGS
 from isis_env.batch_kernels import check_rows, deal_rows, decide_rows, look_rows, step_rows
 from isis_env.config import MAX_TILES, GameConfig, check_choice, check_configs
 from isis_env.game import STATE, IllegalActionError
-from isis_env.kernels.threads import MIN_ROWS, available_cores, check_threads, run_shared
+from isis_env.kernels.threads import available_cores, check_threads, run_shared
 from isis_env.observation import observation_size
 from isis_env.reward import ILLEGAL, REWARDS
 from isis_env.secrecy import Recall, check_recall
-
-# Rows per thread below which checking is left to one thread: a check takes about an eighth of a step.
-_MIN_ROWS_TO_CHECK = 8 * MIN_ROWS
 
 
 @dataclass(frozen=True)
@@ -263,7 +260,7 @@ class Batch:
     def check_legal(self, rows: np.ndarray, actions: np.ndarray) -> None:
         """Raise an IllegalActionError if one of `actions` (int64[m]) is outside the mask of its row (int64[m])."""
         illegal = np.zeros(1, np.bool_)
-        self._run(check_rows, rows, self.states, actions, illegal, min_rows=_MIN_ROWS_TO_CHECK)
+        self._run(check_rows, rows, self.states, actions, illegal)
         if illegal[0]:
             index = next(i for i, row in enumerate(rows) if not game.legal(self.states[row], actions[i]))
             state = self.states[rows[index]]
@@ -324,6 +321,6 @@ class Batch:
         if not self._has_reset:
             raise RuntimeError("this batch has no games yet: call reset() first")
 
-    def _run(self, shared: Callable[..., None], rows: np.ndarray, *arguments: Any, min_rows: int = MIN_ROWS) -> None:
+    def _run(self, shared: Callable[..., None], rows: np.ndarray, *arguments: Any) -> None:
         """Have a kernel work on all of `rows`, its first argument."""
-        run_shared(shared, len(rows), self.threads, rows, *arguments, min_rows=min_rows)
+        run_shared(shared, len(rows), self.threads, rows, *arguments)

@@ -7,6 +7,7 @@ import _thread
 import argparse
 import contextlib
 import dis
+import gc
 import os
 import re
 import signal
@@ -23,6 +24,10 @@ BAD_ARGUMENT, FAILED = 2, 1
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _OUR_PACKAGES = ("isis_env", "agents", "train")
+
+# Set once a signal has been raised as an exception. Objects that it left half built fail in their destructors, which
+# tells the user nothing.
+_stopping = threading.Event()
 
 # No count or seed has more digits.
 MAX_DIGITS = 30
@@ -93,6 +98,8 @@ def run_command(main: Callable[[], int | None], *, stopped: str = "stopped") -> 
             _ignore_signals()
             number, message = getattr(stop, "number", int(signal.SIGINT)), getattr(stop, "message", "")
             _print_line(message or stopped)
+            stop.__traceback__ = None
+            gc.collect()  # what the signal left half built goes now, while `_resend_lost_signal` keeps silent
             return 128 + number
         except BrokenPipeError:
             _drop_output()
@@ -159,26 +166,41 @@ def _drop_output() -> None:
 
 
 @contextlib.contextmanager
-def _signals_as_exceptions() -> Iterator[None]:
-    """Raise `Stopped` in the main thread where one of `SIGNALS` arrives; elsewhere nothing changes."""
+def handle_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Have `handler(number, frame)` called where one of `SIGNALS` arrives, and put back what was before at the end.
+
+    A signal that the process was told to ignore (`nohup`) stays ignored. Outside the main thread, which alone is sent
+    signals, nothing changes.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    hook = sys.unraisablehook
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, _raise_stopped)
-    sys.unraisablehook = _resend_lost_signal
+    for number, old in before.items():
+        if old is not signal.SIG_IGN:
+            signal.signal(number, handler)
     try:
         yield
     finally:
+        for number, old in before.items():
+            signal.signal(number, signal.SIG_DFL if old is None else old)
+
+
+@contextlib.contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    """Raise `Stopped` in the main thread where one of `SIGNALS` arrives."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = _resend_lost_signal
+    try:
+        with handle_signals(_raise_stopped):
+            yield
+    finally:
+        _stopping.clear()
         sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _raise_stopped(number: int, frame: Any) -> NoReturn:
+    _stopping.set()
     raise Stopped(number)
 
 
@@ -193,5 +215,5 @@ def _resend_lost_signal(lost: Any) -> None:
     """Python drops an exception raised inside a destructor or a callback of C: have the signal come once more."""
     if isinstance(lost.exc_value, Stopped):
         threading.Timer(0.01, _thread.interrupt_main, [lost.exc_value.number]).start()
-    else:
+    elif not _stopping.is_set():
         sys.__unraisablehook__(lost)

@@ -70,10 +70,10 @@ def run_shared(shared: Callable[..., None], rows: int, threads: int, *arguments:
     size = max(min_rows, -(-rows // (threads * _CHUNKS_EACH)))
     firsts = deque(range(0, rows, size))
 
-    def work() -> None:
+    def work(take: Callable[[], int]) -> None:
         while True:
             try:
-                first = firsts.popleft()
+                first = take()
             except IndexError:
                 return
             try:
@@ -86,12 +86,12 @@ def run_shared(shared: Callable[..., None], rows: int, threads: int, *arguments:
     helpers = []
     try:
         for _ in range(threads - 1):
-            helpers.append(pool.submit(work))
+            helpers.append(pool.submit(work, firsts.pop))
     except RuntimeError:  # the system allows no more threads, or Python is about to exit
         pool.shutdown(cancel_futures=True)
         _pool.cache_clear()
     try:
-        work()
+        work(firsts.popleft)
     finally:
         # Cancel helpers that have not started: no chunks are left, and waiting for them could deadlock nested calls.
         running = [helper for helper in helpers if not helper.cancel()]

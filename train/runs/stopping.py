@@ -4,11 +4,10 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-from isis_env.command_line import SIGNALS
+from isis_env.command_line import handle_signals
 from train.command import Stopped
 
 
@@ -50,15 +49,5 @@ def stop_requests() -> Iterator[StopRequest]:
         with contextlib.suppress(OSError):
             print("\nfinishing this update, then saving; once more to stop at once", file=sys.stderr)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield request  # only the main thread may handle signals, and only it is sent them
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
+    with handle_signals(note):
         yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
