@@ -23,7 +23,7 @@ def test_rows_equal_aec_games(config, recall, reward):
     assert (skips > 0) == config.common_reserve  # stuck seats were among it
 
 
-@pytest.mark.parametrize("num_games", [1, 7, 1000, BIG])
+@pytest.mark.parametrize("num_games", [1, 7, 1000, pytest.param(BIG, marks=pytest.mark.slow)])
 def test_batch_size_and_threads_change_nothing(num_games):
     config = GameConfig("standard", 3, common_reserve=True)
     seen = set()

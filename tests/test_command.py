@@ -234,6 +234,21 @@ def test_ctrl_c_while_kernels_compile_gives_no_traceback(command, tmp_path):
     assert err.startswith("stopped")
 
 
+def test_what_a_signal_leaves_half_built_says_nothing():
+    code = (
+        "import os, signal\n"
+        "import isis_env.command_line as c\n"
+        "class Half:\n"
+        "    def __init__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        self.handle = 1\n"
+        "    def __del__(self):\n"
+        "        del self.handle\n"
+        "print(c.run_command(Half))\n"
+    )
+    assert ended(start("-c", code)) == (0, "143\n", "stopped\n")
+
+
 def test_ctrl_c_in_a_tournament_on_several_processes_ends_them_all(tmp_path):
     jobs = min(2, len(os.sched_getaffinity(0)))
     argv = ["train.tournament", SLOW, "greedy", "--games", "4000", "--jobs", str(jobs), "--out", str(tmp_path / "out")]

@@ -328,6 +328,7 @@ def _play(env, seen):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_works_in_child_processes_of_a_parent_that_has_used_torch(method):
     torch = pytest.importorskip("torch")
@@ -339,6 +340,7 @@ def test_works_in_child_processes_of_a_parent_that_has_used_torch(method):
     assert answer_of_child(method, _play, env, seen, seconds=100) == _play(env, seen)
 
 
+@pytest.mark.slow
 def test_single_environments_in_processes_of_gymnasium():
     env = AsyncVectorEnv([IsisOsirisSingleEnv] * 2, context="spawn", autoreset_mode=AutoresetMode.SAME_STEP)
     try:
@@ -349,6 +351,7 @@ def test_single_environments_in_processes_of_gymnasium():
         env.close()
 
 
+@pytest.mark.slow
 def test_many_environments_in_threads_of_the_program():
     totals = {}
 

@@ -187,6 +187,7 @@ def test_an_agent_does_not_play_by_nan(decisions, invariant, call):
         getattr(agent, call)(decisions)
 
 
+@pytest.mark.slow
 def test_a_search_does_not_play_by_nan(saved, decisions):
     agent = make_agent(f"mcts:simulations=4,exact=0,network={saved}")
     assert np.isfinite(agent.analyse(decisions).values).all()

@@ -151,6 +151,7 @@ def policy() -> BoardPolicy:
     return BoardPolicy(box, spaces.Discrete(37), lambda _: 1e-3)
 
 
+@pytest.mark.slow
 def test_stored_and_recomputed_log_probabilities_agree_under_the_mask():
     net, some = policy(), decisions(500)
     seen = torch.from_numpy(some.observations)
@@ -181,6 +182,7 @@ def test_extreme_logits_stay_finite_and_legal(extreme):
     assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
 
 
+@pytest.mark.slow
 def test_samples_of_the_policy_follow_its_probabilities():
     some = decisions(100)
     may_draw = np.flatnonzero(some.action_masks[:, -1])[0]

@@ -262,6 +262,7 @@ def greedy_decisions(config, games, share, seed):
             batch.step([action])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
 def test_greedy_chooses_what_its_twin_allows_and_all_of_it(config):
     agent = make_agent("greedy")

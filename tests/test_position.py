@@ -24,6 +24,8 @@ from isis_env.config import MAX_CELLS
 from isis_env.game import STATE
 from isis_env.secrecy import known_states
 
+pytestmark = pytest.mark.slow
+
 every_form = pytest.mark.parametrize("config", ALL_FORMS, ids=form_id)
 
 

@@ -141,6 +141,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs fork and affinity")
 @pytest.mark.parametrize("pin", ["", "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"], ids=["free", "pinned"])
 def test_a_process_with_helpers_forks_and_exits(pin):
