@@ -97,7 +97,7 @@ def test_the_resolved_config_reads_back_as_itself(config_file):
         ("ppo: {batch_size: 1}", [], "ppo.batch_size=1 must be a whole number from 2"),
         ("game: {players: []}", [], "at least one form"),
         ("game: {players: [2, 3], board: mini3}", [], "game.players=3: must be 2 on board 'mini3'"),
-        ("game: {reward: margin}", [], "game.margin_weight=0.05 must be 0 with reward: margin"),
+        ("game: {reward: margin, margin_weight: 0.05}", [], "game.margin_weight=0.05 must be 0 with reward: margin"),
         ("name: ..", [], "name='..' must be a plain folder name"),
         ("evaluation: {opponents: [nobody]}", [], "evaluation.opponents: agent 'nobody'"),
         ("self_play: {baselines: {'ppo:nowhere': 1}}", [], "self_play.baselines: nowhere: does not exist"),
@@ -183,7 +183,7 @@ def test_the_same_seed_trains_the_same_weights_and_another_does_not(trained):
 @pytest.mark.parametrize("common", ["true", "false"])
 def test_more_players_both_variants_limited_recall_and_margin_train(trained, players, common):
     form = ["--game.board", "standard", "--game.players", str(players), "--game.common_reserve", common]
-    folder = trained(*form, "--game.recall", "1", "--game.reward", "margin", "--game.margin_weight", "0")
+    folder = trained(*form, "--game.recall", "1", "--game.reward", "margin")
     agent = make_agent(f"ppo:{folder}")
     assert agent.recall == 1
 

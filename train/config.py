@@ -74,7 +74,8 @@ class GameSettings:
         common_reserve: the variant in which all draw from one reserve; a list likewise.
         recall: own turns that a face stays visible, an integer >= 1, or full.
         reward: win or margin.
-        margin_weight: added to the return per point of margin, so that win with 0.05 is a mix of both.
+        margin_weight: added to the return per point of margin, so that win with 0.05 is a mix of both; auto is 0.05
+            with win and 0 with margin.
     """
 
     board: Literal["standard", "mini4", "mini3"] = "standard"
@@ -82,7 +83,13 @@ class GameSettings:
     common_reserve: bool | list[bool] = False
     recall: Recall = "full"
     reward: Literal["win", "margin"] = "win"
-    margin_weight: Finite = 0.05
+    margin_weight: Finite | Literal["auto"] = "auto"
+
+    @property
+    def added_margin(self) -> float:
+        """`margin_weight` as a number."""
+        added = 0.05 if self.reward == "win" else 0.0
+        return added if self.margin_weight == "auto" else self.margin_weight
 
 
 @dataclass
@@ -259,7 +266,7 @@ def check_values(config: TrainConfig, source_of: Callable[[str], str]) -> None:
     named = f"players={game.players!r}, common_reserve={game.common_reserve!r}"
     require(bool(forms), "game", named, "at least one form: no empty lists")
     require(
-        game.reward == "win" or game.margin_weight == 0,
+        game.reward == "win" or game.added_margin == 0,
         "game.margin_weight",
         game.margin_weight,
         "0 with reward: margin, which it would only scale",

@@ -62,7 +62,7 @@ def set_up(config: TrainConfig) -> Setup:
         opponents=[make_agent("random")],  # until the pool takes over
         recall=config.game.recall,
         reward=config.game.reward,
-        margin_weight=config.game.margin_weight,
+        margin_weight=config.game.added_margin,
         threads=config.threads,
     )
     model = make_learner(config, env)

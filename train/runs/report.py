@@ -107,6 +107,8 @@ def read_evaluations(folder: Path) -> list[dict[str, Any]]:
         return []
     try:
         results = json.loads(file.read_text())
+        if not isinstance(results, list):
+            raise TypeError(f"a list was expected, not {type(results).__name__}")
         result_table(results)
         score_curves([], results)
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
